@@ -16,6 +16,8 @@ import numpy as np
 Result = TypeVar("Result")
 # Threads whose work was left to itself.
 _left: list[Thread] = []
+# Seconds between two calls of what goes on meanwhile.
+_BETWEEN = 0.05
 
 
 def in_threads(work: Callable[[int], None], count: int, threads: int) -> None:
@@ -76,29 +78,32 @@ def _openblas() -> list[tuple[Any, Any]]:
 
 def in_background(
     work: Callable[[], Result],
-    meanwhile: Callable[[], None],
+    meanwhile: Callable[[], bool | None],
     stopped: Event,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Result | None:
-    """What `work` returns; until then `meanwhile` is called again and again in this thread.
+    """What `work` returns; until then `meanwhile` is called now and then in this thread.
 
-    It must not return at once, or it is busy waiting. Should it raise an error, also that of
-    Ctrl-C, or should it all be over, `stopped` is set, so that the work comes to an end, and it is
-    left to itself: then there is no result.
+    It is called again at once if it returns True, because there is more to do. Should it raise an
+    error, also that of Ctrl-C, or should it all be over, `stopped` is set, so that the work comes
+    to an end, and it is left to itself: then there is no result.
     """
     outcome: SimpleQueue[Result | BaseException] = SimpleQueue()
+    ended = Event()
 
     def run() -> None:
         try:
             outcome.put(work())
         except BaseException as error:  # whatever it is: the other thread waits for it
             outcome.put(error)
+        ended.set()
 
     thread = Thread(target=run, daemon=True)
     thread.start()
+    busy = False
     try:
-        while outcome.empty() and not is_over():
-            meanwhile()
+        while not ended.wait(0.0 if busy else _BETWEEN) and not is_over():
+            busy = meanwhile() is True
     except BaseException:
         stopped.set()
         _left.append(thread)

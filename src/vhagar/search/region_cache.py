@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
-from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.relaxation.bounds_cache import BoundsCache, quick_part
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.lp_tightening import is_local, pairs_of, tighten_pairs
 from vhagar.relaxation.lp.region_model import RegionModel
@@ -130,9 +130,11 @@ class Regions:
             return self.bounds_of(region.whole).tightened(region.tightening)
 
         def compute() -> TwinBounds:
-            # With many pieces the time is better spent on searching them.
-            if len(self._problem.pieces) > _MOST_REFINED or region.path:
+            if region.path:
                 return self._quick(region)
+            # With many pieces the time is better spent on searching them.
+            if len(self._problem.pieces) > _MOST_REFINED:
+                return self._whole_piece(region)
             bounds = self._whole_piece(region).copy()
             self._refine(bounds)
             return bounds
@@ -145,7 +147,7 @@ class Regions:
         return self.bounds_of(region) if is_local(bounds) else bounds
 
     def _whole_piece(self, region: Region) -> TwinBounds:
-        part = (region.piece_index, "before refinement")
+        part = quick_part(region.piece_index)
         return self._bounds.of(self._problem, part, lambda: self._quick(region))
 
     def _quick(self, region: Region) -> TwinBounds:

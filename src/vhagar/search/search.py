@@ -31,7 +31,9 @@ HERE = -1
 # Seconds for a rung of the ladder, or a share of the remaining time, where there are many pieces;
 # then others take over. Rungs that take longer have a limit of seconds as well.
 _RUNG_SECONDS, _RUNG_SHARE, _MOST_RUNG_SECONDS = 0.5, 0.05, 3.0
-# Seconds to wait for a message of the attack while bounds are computed.
+# The same without a clock, where results must repeat: hidden neurons of all pieces together.
+_RUNG_NEURONS = 200_000
+# Seconds of halving boxes of inputs, while bounds are computed, before messages are taken again.
 _PATIENCE = 0.05
 # Seconds after the deadline for what is being computed here to come to an end.
 _GRACE = 0.5
@@ -64,18 +66,33 @@ class Search:
         """
         run, frontiers = self._run, self._frontiers
         worker = self._rung_worker(rung, deadline)
-        quick, count, begun = rung is Rung.DIFFERENCES, len(run.problem.pieces), time.monotonic()
-        seconds = max(_RUNG_SECONDS, _RUNG_SHARE * deadline.left)
-        last = deadline.sooner(seconds if quick else min(seconds, _MOST_RUNG_SECONDS))
-        for piece_index in range(count):
-            each = (time.monotonic() - begun) / max(piece_index, 1)
-            needed = 0.0 if quick else each * (count - piece_index)
-            if run.interval.closed or (piece_index and (last.passed or last.left < needed)):
+        goes_on = self._by_clock(rung, deadline) if run.options.processes else self._by_work()
+        for piece_index in range(len(run.problem.pieces)):
+            over = piece_index > 0 and (deadline.passed or not goes_on(piece_index))
+            if run.interval.closed or over:
                 break
             nodes = frontiers.signs.take_piece(HERE, piece_index)
             task = SignTask(nodes, run.interval.lower, frontiers.ceiling.upper)
             self._work(worker, task, deadline)
         self._climb_ceiling(worker, deadline)
+
+    def _by_clock(self, rung: Rung, deadline: Deadline) -> Callable[[int], bool]:
+        """Whether a rung has time for a piece and, unless it is a quick one, all after it."""
+        quick, begun = rung is Rung.DIFFERENCES, time.monotonic()
+        seconds = max(_RUNG_SECONDS, _RUNG_SHARE * deadline.left)
+        last = deadline.sooner(seconds if quick else min(seconds, _MOST_RUNG_SECONDS))
+
+        def goes_on(piece_index: int) -> bool:
+            each = (time.monotonic() - begun) / piece_index
+            left = len(self._run.problem.pieces) - piece_index
+            return not last.passed and last.left >= (0.0 if quick else each * left)
+
+        return goes_on
+
+    def _by_work(self) -> Callable[[int], bool]:
+        """Whether a piece is among the first ones, always as many."""
+        neurons = max(self._run.problem.network.hidden_neurons, 1)
+        return lambda piece_index: piece_index * neurons < _RUNG_NEURONS
 
     def climb_ceiling(self, rung: Rung, deadline: Deadline) -> None:
         """Bound the ceiling alone, if it is lower than all that is known otherwise."""
@@ -108,19 +125,19 @@ class Search:
         """What `work` returns; None if the time is over before. The attack is listened to."""
         over = Deadline(deadline.at + _GRACE)
 
-        def listen() -> None:
+        def listen() -> bool:
             # By the clock, so not where results must repeat.
             busy = self._frontiers.timed and self._frontiers.split_inputs(_PATIENCE)
-            self._listen(0.0 if busy else _PATIENCE)
+            self._listen()
             self._keeper.save_when_due()
             self._run.report()
+            return busy
 
         return in_background(work, listen, self._stopped, lambda: over.passed)
 
-    def _listen(self, seconds: float = 0.0) -> None:
-        """Take all messages of the attack; wait up to `seconds` for the first one."""
-        while (received := self._pool.next_message(math.inf, seconds)) is not None:
-            seconds = 0.0
+    def _listen(self) -> None:
+        """Take all messages of the attack."""
+        while (received := self._pool.next_message(math.inf, 0.0)) is not None:
             if self._attack is not None:
                 self._attack.handle(received[1])
 

@@ -37,6 +37,7 @@ class Only(CertifiedEngine):
     rung: Rung
 
     name = "rung"
+    uses = CertifiedEngine.uses | {"workers"}
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         Search(run, attack=False).climb(self.rung, deadline)
@@ -134,13 +135,8 @@ def test_the_ceiling_climbs_where_it_is_the_lower_one(problem: Problem) -> None:
     require_sound(strong, exact_optimum(strong), result)
 
 
-@pytest.mark.parametrize(("seconds", "pieces"), [(0.0, 1), (600.0, 4)])
-def test_a_rung_is_for_all_pieces_or_left_to_the_search(
-    seconds: float, pieces: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer is the largest bound of all pieces, so better bounds of some change nothing."""
-    monkeypatch.setattr(search_module, "_MOST_RUNG_SECONDS", seconds)
-    monkeypatch.setattr(search_module, "_RUNG_SECONDS", 600.0)
+def pieces_on_the_rung(monkeypatch: pytest.MonkeyPatch, workers: int) -> list[int]:
+    """The pieces of a problem with four of them whose roots the second rung bounds."""
     roots: list[int] = []
     work = Search._work
 
@@ -153,5 +149,26 @@ def test_a_rung_is_for_all_pieces_or_left_to_the_search(
     network = network_of("convolution", np.random.default_rng(1))
     many = Problem(network, perturbation="occlusion([1,2],[1,2],1)", source=0)
     assert len(many.pieces) == 4
-    verify(many, engine=Only(Rung.QUICK), workers=0)
-    assert roots == list(range(pieces))
+    verify(many, engine=Only(Rung.QUICK), workers=workers)
+    return roots
+
+
+@pytest.mark.parametrize(("seconds", "pieces"), [(0.0, 1), (600.0, 4)])
+def test_a_rung_is_for_all_pieces_or_left_to_the_search(
+    seconds: float, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is the largest bound of all pieces, so better bounds of some change nothing."""
+    monkeypatch.setattr(search_module, "_MOST_RUNG_SECONDS", seconds)
+    monkeypatch.setattr(search_module, "_RUNG_SECONDS", 600.0)
+    assert pieces_on_the_rung(monkeypatch, workers=2) == list(range(pieces))
+
+
+@pytest.mark.parametrize(("neurons", "pieces"), [(1, 1), (10**9, 4)])
+def test_in_one_process_no_clock_says_how_far_a_rung_goes(
+    neurons: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise results would not repeat."""
+    monkeypatch.setattr(search_module, "_MOST_RUNG_SECONDS", 0.0)
+    monkeypatch.setattr(search_module, "_RUNG_SECONDS", 0.0)
+    monkeypatch.setattr(search_module, "_RUNG_NEURONS", neurons)
+    assert pieces_on_the_rung(monkeypatch, workers=0) == list(range(pieces))

@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from vhagar.problem import Problem
 from vhagar.reduction.base import Reduced
-from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.relaxation.bounds_cache import BoundsCache, quick_part
 from vhagar.relaxation.differences import difference_bounds
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.cost import lp_seconds
@@ -68,7 +68,9 @@ def rung_bounds(
     with suppress(OutOfTime):
         if len(problem.pieces) > MOST_KEPT:
             return compute()
-        return cache.of(problem, (piece_index, (), rung), compute)
+        plain = (piece_index, "differences")
+        part = plain if rung is Rung.DIFFERENCES else quick_part(piece_index)
+        return cache.of(problem, part, compute)
     return incomplete[0]
 
 
