@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from vhagar.attack.local_attack import LocalAttack
 from vhagar.attack.starts import CHUNK
+from vhagar.attack.value_attack import ValueAttack
 from vhagar.dataset import Neighbour, as_float32, nearest, read_test_set
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
@@ -166,7 +167,9 @@ def _attacked(
     if not len(rows) or (time.monotonic() >= deadline and not always):
         return attacked
     begun = time.monotonic()
-    local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem, moves=False)
+    quickly = ValueAttack.suits(problem, len(rows))
+    local = ValueAttack(problem) if quickly else LocalAttack(problem, "cpu")
+    check = WitnessCheck(problem, moves=False)
     # To load PyTorch can take longer than all attacks, and is no reason to have none.
     deadline += time.monotonic() - begun
     try:

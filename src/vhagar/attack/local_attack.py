@@ -23,7 +23,7 @@ from vhagar.runtime.devices import Tensor, as_numpy, one_torch_thread, require_t
 Array = NDArray[np.float64]
 
 # Values of a single parameter, both ends included.
-_VALUES = 17
+VALUES = 17
 # Steps of the ascent, and the first step as a share of the parameter's range; steps shrink to 0.
 _STEPS, _STEP = 10, 0.25
 
@@ -93,7 +93,7 @@ class LocalAttack:
                 self._ascend(piece_index, piece, chosen_targets, batch)
             return
         # Without a parameter there is only one image.
-        for share in np.linspace(0.0, 1.0, _VALUES if len(piece.lower) else 1).tolist():
+        for share in np.linspace(0.0, 1.0, VALUES if len(piece.lower) else 1).tolist():
             self._deadline.check()
             value = piece.lower + share * (piece.upper - piece.lower)
             self._try(piece_index, piece, value.expand(len(batch.x), -1), batch)

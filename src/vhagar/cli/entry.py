@@ -37,4 +37,6 @@ def main() -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    # The interpreter's last collections of garbage would go through all that was ever imported.
+    gc.freeze()
     return code

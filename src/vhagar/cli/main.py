@@ -34,6 +34,7 @@ from vhagar.cli import (
 )
 from vhagar.cli.standard_output import discard_output, json_to_standard_output
 from vhagar.errors import VhagarError
+from vhagar.runtime.lean_imports import import_sparse
 from vhagar.version import __version__
 from vhagar_check import cli as check
 
@@ -107,6 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             check_files(arguments)
             _log(arguments)
             with interrupts(), json_to_standard_output(arguments):
+                if arguments.command not in (check.run, completion.run):
+                    import_sparse()  # before anything else imports it
                 return _exit_code(arguments.command(arguments))
     except VhagarError as error:
         return _complain(str(error))

@@ -9,9 +9,6 @@ from typing import Any
 
 from vhagar.errors import VhagarError
 from vhagar.result.archive import load_fields, save_result
-from vhagar.result.figure import figure_data
-from vhagar.result.figure_drawing import draw, figure
-from vhagar.result.notebook import result_html
 from vhagar.result.numbers import interval
 from vhagar.result.serialize import to_dict
 from vhagar.result.values import AbstractResult
@@ -53,6 +50,9 @@ class Result(AbstractResult):
 
         The file is a .png, .pdf or .svg.
         """
+        from vhagar.result.figure import figure_data
+        from vhagar.result.figure_drawing import draw, figure
+
         data = figure_data(self)
         if path is not None:
             draw(data, Path(path))
@@ -73,4 +73,6 @@ class Result(AbstractResult):
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
+        from vhagar.result.notebook import result_html
+
         return result_html(self)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from vhagar.runtime.lean_imports import import_sparse
 from vhagar.runtime.pool import (
     UNEXPECTED_END,
     AbstractPool,
@@ -139,6 +140,7 @@ def work() -> None:
 
     error = None
     try:
+        import_sparse()
         function, argument = pickle.load(sys.stdin.buffer)
         function(argument, Channel(send, lambda: pickle.load(sys.stdin.buffer)))
     except (BrokenPipeError, EOFError):

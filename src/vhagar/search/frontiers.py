@@ -26,11 +26,12 @@ from vhagar.search.tree_state import SearchKind
 from vhagar.search.worker import AnyTask, CeilingTask, SignTask
 
 # Head start of the search by signs over the one by slopes on small problems, in seconds.
-_HEAD_START = 0.5
+_HEAD_START = 1.5
 # Rounds of the other nodes, on average, before the ceiling may have all further rounds.
 _BEFORE_CEILING = 3
-# Share of all nodes for the ceiling's search while there is other work.
-_CEILING_SHARE = 0.2
+# Share of all nodes for the ceiling's search while there is other work; on small problems of those
+# after so many: by then, the ceiling is often higher than what is known.
+_CEILING_SHARE, _BEFORE_CEILING_SMALL = 0.2, 50
 
 
 class Frontiers:
@@ -56,7 +57,8 @@ class Frontiers:
         by_inputs = inputs and problem is run.original and splits_inputs(problem)
         self.boxes = InputsBeside(run, self._record_boxes) if by_inputs else None
         by_slopes = slopes and not is_large(problem)
-        later = _HEAD_START if is_small(problem) else 0.0
+        small = is_small(problem)
+        later, self._first_nodes = (_HEAD_START, _BEFORE_CEILING_SMALL) if small else (0.0, 0)
         self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later, self._frontier_of)
         self.signs.known_elsewhere = self._slopes.uppers
         self.signs.roots_as_they_are = True  # every target may have a witness, which LPs find
@@ -96,7 +98,7 @@ class Frontiers:
             return slopes
         # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
         part = self._ceiling_part() if whole_piece else _CEILING_SHARE
-        share_left = ceiling.frontier.explored < part * frontier.explored
+        share_left = ceiling.frontier.explored < part * (frontier.explored - self._first_nodes)
         if (idle or share_left) and ceiling.is_wanted(self._run.interval.upper):
             return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), ceiling.lower)
         if idle:

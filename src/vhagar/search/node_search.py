@@ -21,7 +21,7 @@ from vhagar.search.worker import Ready, SearchWorker, lp_bounders, slope_bounder
 # Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
 # Nodes of small problems before the attack in this process: many are solved before it pays.
-_BEFORE_ATTACK = 100
+_BEFORE_ATTACK = 300
 # Seconds that must be left for it: its library alone takes one or two to import.
 _FOR_ATTACK = 2.0
 # Workers, each of which takes most of a second to start, are started on small problems only after

@@ -1,0 +1,75 @@
+"""Local attacks that need no gradients: where pieces have at most one parameter.
+
+They find what `LocalAttack` finds by trying values, without PyTorch, whose import takes longer than
+forward passes of a small network on a whole test set.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.attack.local_attack import VALUES, Found
+from vhagar.attack.starts import CHUNK
+from vhagar.network import AbstractLinear, confidence
+from vhagar.perturbation import AbstractPiece
+from vhagar.problem import Problem
+from vhagar.reduction.clipping import clip_of
+
+Array = NDArray[np.float64]
+
+# Most multiplications for all inputs and values: as many take about as long as to import PyTorch.
+_MOST_WORK = 1e9
+
+
+class ValueAttack:
+    """Attacks batches of fixed inputs by a few values of each piece's parameter."""
+
+    passes = (False,)
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._clip = clip_of(problem)
+
+    @staticmethod
+    def suits(problem: Problem, inputs: int) -> bool:
+        """Whether all attacks on so many inputs are quick."""
+        sizes = [len(piece.parameter_bounds[0]) for piece in problem.pieces]
+        linear = (layer for layer in problem.network.layers if isinstance(layer, AbstractLinear))
+        each = sum(layer.out_size * layer.fan_in for layer in linear)
+        tries = sum(VALUES if size else 1 for size in sizes)
+        return max(sizes) <= 1 and inputs * tries * each <= _MOST_WORK
+
+    def attacks(self, x: Array, quick: bool = False) -> list[Found]:
+        """At most one attack on each input `(count, size)`, in the order of the inputs."""
+        found: dict[int, Found] = {}
+        for start in range(0, len(x), CHUNK):
+            rows = np.arange(start, min(start + CHUNK, len(x)))
+            for piece_index, piece in enumerate(self._problem.pieces):
+                for parameters in _values(piece):
+                    left = rows[[int(row) not in found for row in rows]]
+                    self._try(x, left, piece_index, parameters, found)
+        return [found[row] for row in sorted(found)]
+
+    def _try(
+        self,
+        x: Array,
+        rows: NDArray[np.int64],
+        piece_index: int,
+        parameters: Array,
+        found: dict[int, Found],
+    ) -> None:
+        """Add the attacks on some rows with one value."""
+        piece, network = self._problem.pieces[piece_index], self._problem.network
+        images = piece.apply(x[rows], np.tile(parameters, (len(rows), 1)))
+        scores = network.forward(self._clip(images))
+        for target in self._problem.targets:
+            for row in rows[confidence(scores, target) > 0].tolist():
+                found[row] = Found(row, target, piece_index, parameters)
+
+
+def _values(piece: AbstractPiece) -> list[Array]:
+    """The values to try, both ends included; without a parameter there is only one image."""
+    low, high = piece.parameter_bounds
+    shares = np.linspace(0.0, 1.0, VALUES if len(low) else 1)
+    return [low + share * (high - low) for share in shares.tolist()]
