@@ -32,6 +32,26 @@ def test_a_bound_that_is_enough_holds(kind: str) -> None:
             assert early.upper <= max(enough, best.upper + 1e-6 * (1 + abs(best.upper)))
 
 
+@every_kind
+def test_an_lp_that_pauses_goes_on(kind: str) -> None:
+    rng = np.random.default_rng([27, len(kind)])
+    for found in everything(kind):
+        region_model, confidence = found.region_model, found.attacked.confidence
+        decisions = agreeing(found, rng, 0.3)
+        best = region_model.evaluate(decisions, math.inf)
+        if not best.complete:
+            continue
+        for pause in (0.5 * best.upper, 1.5 * best.upper, 10 * best.upper):
+            region_model.simplex.forget()
+            early = region_model.evaluate(decisions, math.inf, pause=pause)
+            assert exactly(early.upper) >= confidence
+            assert early.complete or early.upper <= pause
+            basis = region_model.simplex.basis()
+            later = region_model.evaluate(decisions, early.upper, basis=basis)
+            assert exactly(later.upper) >= confidence
+            assert later.upper == pytest.approx(best.upper, rel=1e-6, abs=1e-6)
+
+
 def test_some_stop_early() -> None:
     """Otherwise the test above would show nothing."""
     early: list[Evaluation] = []

@@ -8,6 +8,7 @@ by a challenge instead: how far could the target lead if the source led by a giv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -34,6 +35,19 @@ _CHALLENGE = 0.5
 # A sign that is expected to close this share of a node's gap needs no challenge; another one yields
 # to a challenge that is this many times better.
 _GOOD, _BETTER = 0.25, 2.0
+
+# A node's LP pauses once this share of its gap is left, unless the gap is small relative to the
+# bound. Most bounds that fall so far are not among the largest again before the end; where a gap
+# closes, they all are. Measured: PERFORMANCE.md, "LPs pause".
+_PAUSE, _SMALL_GAP = 0.5, 0.3
+
+
+def pause_of(node: Node, incumbent: Incumbent) -> float:
+    """The bound at which a node's LP pauses: once, and not at a root."""
+    if node.rounds or not node.decisions or not node.upper < math.inf:
+        return 0.0
+    gap = node.upper - incumbent.lower
+    return incumbent.lower + _PAUSE * gap if gap > _SMALL_GAP * node.upper else 0.0
 
 
 class Brancher:
@@ -113,6 +127,12 @@ class Brancher:
         bounds = tuple(Bound(child.upper, child.proof) for child in solved)
         return Branched(Outcome.CHILDREN, children, bounds)
 
+    def paused(self, node: Node, region_model: RegionModel) -> Branched:
+        """Leave a node until its bound is the largest: its LP goes on then."""
+        basis = self.keep(region_model.simplex.basis(), region_model)
+        again = replace(node, basis=basis, rounds=1, predicted_gain=0.0)
+        return Branched(Outcome.AGAIN, (again,))
+
     def decided(
         self, node: Node, candidate: Candidate, basis: int | None = None
     ) -> tuple[Node, ...]:
@@ -124,6 +144,7 @@ class Brancher:
                 decisions=(*node.decisions, Decision(*candidate.place, positive)),
                 basis=basis,
                 predicted_gain=candidate.gains[positive],
+                rounds=0,
             )
             for positive in (False, True)
         )

@@ -41,7 +41,7 @@ class Node:
     `basis` names that of its own LP or its parent's, and `challenge` that of its parent's
     challenge, where a worker still has them; they are only hints. `predicted_gain` is by how much
     its last decision was expected to lower the bound, as long as that has not been observed.
-    `rounds` is how often a bounder has bounded it that works in rounds; `start` are its parent's
+    `rounds` is how often it has been bounded and is to be bounded again; `start` are its parent's
     multipliers, in a search that branches on slopes.
     """
 

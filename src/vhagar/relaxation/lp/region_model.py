@@ -171,13 +171,15 @@ class RegionModel:
         iteration_limit: int | None = None,
         basis: Any = None,
         enough: float = 0.0,
+        pause: float = 0.0,
     ) -> Evaluation:
         """Bound a node, for which `known` is a valid bound already.
 
-        The LP may stop as soon as the bound is below `enough`, if `enough` is positive. Tightened
-        bounds say nothing about pairs below their level, so no bound is below it.
+        The LP may stop as soon as the bound is below `enough` or `pause`, if that is positive.
+        Below `enough`, nothing more is done for the bound either. Tightened bounds say nothing
+        about pairs below their level, so no bound is below it.
         """
-        found = self._evaluate(decisions, known, iteration_limit, basis, enough)
+        found = self._evaluate(decisions, known, iteration_limit, basis, enough, pause)
         return replace(found, upper=max(found.upper, self.bounds.level))
 
     def _evaluate(
@@ -187,6 +189,7 @@ class RegionModel:
         iteration_limit: int | None,
         basis: Any,
         enough: float,
+        pause: float,
     ) -> Evaluation:
         allowed = self.cuts.allowed(decisions)
         if allowed is None:
@@ -196,10 +199,11 @@ class RegionModel:
             self._add_rows(self.simplex, decisions)
             self.simplex.switch_off(self.cuts.switched_off(decisions))
             self.simplex.restore(basis)
-            stop = (1 - _SURELY) * enough if enough > 0 else -np.inf
+            stop = (1 - _SURELY) * max(enough, pause) if max(enough, pause) > 0 else -np.inf
             answer = self.simplex.solve(iteration_limit, enough=stop)
             evaluation = self._judge(answer, allowed, known)
-            if iteration_limit is not None or evaluation.upper <= enough:
+            paused = answer.status is LpStatus.ENOUGH and evaluation.upper <= pause
+            if iteration_limit is not None or paused or evaluation.upper <= enough:
                 return evaluation
             if evaluation.doubtful and answer.status is not LpStatus.ENOUGH:
                 self.simplex.forget()

@@ -17,7 +17,7 @@ from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.bounders.subtrees import SubtreeTightener
-from vhagar.search.branch import Brancher
+from vhagar.search.branch import Brancher, pause_of
 from vhagar.search.entry_splits import EntryBrancher, halvings
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
@@ -93,8 +93,9 @@ class LpBounder(AbstractBounder):
             if incumbent.settles(upper):
                 return LpBound(upper, quick)
         basis = self._brancher.basis_of(node, region_model)
+        enough, pause = incumbent.lower, pause_of(node, incumbent)
         evaluation = region_model.evaluate(
-            node.decisions, node.upper, basis=basis, enough=incumbent.lower
+            node.decisions, node.upper, basis=basis, enough=enough, pause=pause
         )
         self._count(evaluation, region_model)
         self._brancher.learn(node, evaluation, incumbent.cutoff)
@@ -139,6 +140,8 @@ class LpBounder(AbstractBounder):
         assert bound.region is not None
         node = replace(node, region=bound.region)
         state = self._regions[node.region]
+        if evaluation.answer.status is LpStatus.ENOUGH and not node.rounds:
+            return self._brancher.paused(node, state.region_model)
         if not evaluation.complete:
             return self._unfinished(state, node, evaluation, incumbent)
         if self._heuristic.is_due(state.region_model, node.region):
@@ -269,6 +272,7 @@ class LpBounder(AbstractBounder):
                 basis=basis,
                 challenge=None,
                 predicted_gain=0.0,
+                rounds=0,
             )
             for step in steps
         )
