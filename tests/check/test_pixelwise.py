@@ -45,7 +45,7 @@ def kinks(piece: Pixelwise, e: Fraction) -> list[Fraction]:
 
 
 def points(span: tuple[float, float]) -> list[Fraction]:
-    return [F(span[0]) + F(k, 16) * (F(span[1]) - F(span[0])) for k in range(17)]
+    return [F(span[0]) + F(k, 4) * (F(span[1]) - F(span[0])) for k in range(5)]
 
 
 def largest(
@@ -99,14 +99,20 @@ def test_the_support_is_no_less_than_any_pair(
         found = F(float(piece.support(a[None], b[None])[0]))
         true = largest(piece, a, b)
         assert found >= true
-        if turn < 12 and (narrowed or not clip):
+        exactly = not clip or (name == "contrast" and span[1] <= 1)
+        if exactly or (turn < 12 and narrowed):
             assert found <= true + F(1, 10**12)
+        exact = piece.exact_within(Exact.of(a), Exact.of(b))
+        assert exact is not None
+        assert exact >= true
+        if name == "brightness" and not clip:
+            assert exact <= true + F(1, 10**12)
 
 
 @pytest.mark.parametrize(("name", "span"), [each for each in SPANS if each[1][1] != 0.75])
 def test_decided_pixels_over_a_box(name: str, span: tuple[float, float]) -> None:
     piece, rng = made(name, span, True), np.random.default_rng(2)
-    for turn in range(60):
+    for turn in range(24):
         a, b = np.round(rng.normal(size=(2, 3)), 3)
         sides = {k: int(rng.choice([-1, 1])) for k in (0, 2) if turn % 3 != k}
         found = F(float(piece.decided(a[None], b[None], sides)[0]))
@@ -188,6 +194,7 @@ def _vertices(box: tuple[np.ndarray, np.ndarray]) -> list[list[Fraction]]:
         ("contrast", (0.5, 0.75), True),
         ("contrast", (1.25, 2.0), False),
         ("contrast", (0.5, 0.5), True),
+        ("contrast", (0.5, 1.0), True),
     ],
 )
 def test_rows_count_where_nothing_is_clipped(
@@ -210,11 +217,11 @@ def test_rows_count_where_nothing_is_clipped(
         assert true <= found <= true + F(1, 10**10)
 
 
-@pytest.mark.parametrize(("name", "span"), [("brightness", (0.25, 0.5)), ("contrast", (1.25, 2.0))])
+@pytest.mark.parametrize(("name", "span"), [("brightness", (0.25, 0.5)), ("contrast", (1.0, 2.0))])
 def test_rows_do_not_count_where_images_are_clipped(name: str, span: tuple[float, float]) -> None:
     with_row = MAKERS[name](Domain((3,), *ENDS, BOX, CONDITIONS), span, True)
     without = made(name, span, True)
-    a, b = np.random.default_rng(5).normal(size=(2, 10, 3))
+    a, b = np.random.default_rng(5).normal(size=(2, 20, 3)) * [[[10.0]], [[0.01]]]
     assert with_row.support(a, b).tolist() == without.support(a, b).tolist()
 
 
@@ -225,10 +232,11 @@ def test_the_ball_over_a_box() -> None:
     for narrowed in (False, True):
         domain = Domain((3,), *ENDS, BOX if narrowed else None)
         piece, rng = linf_ball(domain, limit, mask), np.random.default_rng(6)
-        for turn in range(60):
+        for turn in range(36):
             a, b = np.round(rng.normal(size=(2, 3)), 3)
-            if turn % 2:
-                a[:2] = b[:2] = 0.0
+            if turn % 3 < 2:
+                others = np.arange(3) != turn % 3
+                a[others] = b[others] = 0.0
             true = F(0)
             for k, (u, v) in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
                 low, high = (F(float(end[k])) for end in domain.inputs)
@@ -242,7 +250,7 @@ def test_the_ball_over_a_box() -> None:
                 )
             found = F(float(piece.support(a[None], b[None])[0]))
             assert found >= true
-            if not narrowed or turn % 2:
+            if not narrowed or turn % 3 < 2:
                 assert found <= true + F(1, 10**12)
             exact = piece.exact_within(Exact.of(a), Exact.of(b))
             assert exact is not None
@@ -332,7 +340,7 @@ def test_sides_say_nothing_where_nothing_is_clipped(
 def test_rounding_is_counted_at_steep_edges(a_size: float, b_size: float) -> None:
     """The edge of a contrast of 64, times an input, is rounded in units of 64."""
     rng = np.random.default_rng(8)
-    for _ in range(20):
+    for _ in range(8):
         low, high = np.sort(-1 + rng.uniform(0, 2 / 64, 2))
         box = np.array([low]), np.array([high])
         piece = contrast_piece(Domain((1,), -1.0, 1.0, box), (60.0, 64.0), True)
