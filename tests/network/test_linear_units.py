@@ -72,3 +72,16 @@ def test_onnxruntime_computes_the_same(in_order: bool) -> None:
     x = RNG.uniform(-1, 1, size=(7, 1, 2, 3)).astype(np.float32)
     (found,) = session.run(None, {"image": x})
     np.testing.assert_allclose(found, network.forward(x), rtol=1e-4, atol=1e-5)
+
+
+def test_slopes_are_those_of_finite_differences() -> None:
+    last = Affine(RNG.normal(size=(3, 5)), RNG.normal(size=3), (5,), (3,))
+    network = Network((sparse_layer(), Relu((5,), LINEAR), last), (1, 2, 3))
+    x, on_scores = RNG.normal(size=(4, 6)), RNG.normal(size=(4, 3))
+    found = network.slopes(network.preactivations(x)[0], on_scores)
+    step = 1e-6 * np.eye(6)
+    ahead, behind = (
+        np.stack([network.forward(x + sign * own) for own in step], axis=1) for sign in (1, -1)
+    )
+    expected = np.einsum("nij,nj->ni", (ahead - behind) / 2e-6, on_scores)
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -170,8 +170,8 @@ DEFINITENESS = {
     ),
     "a shift for one operation": _tested(
         _DEFINITE,
-        "operations = (size + _EXTRA_OPERATIONS) * _HALF_ULP",
-        "operations = 0.1 * _HALF_ULP",
+        "operations = (size + _EXTRA_OPERATIONS) * HALF_ULP",
+        "operations = 0.1 * HALF_ULP",
         f"{_DEFINITE_TEST}::test_the_shift_exceeds_the_error_of_the_factorisation",
     ),
     "the radius of a matrix forgotten": _tested(

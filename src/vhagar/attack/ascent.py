@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from vhagar.attack.batch import Batch, State
 from vhagar.attack.options import AttackOptions
+from vhagar.relaxation.arrays import ADAM
 from vhagar.runtime.devices import Tensor, as_numpy, require_torch
 
 Array = NDArray[np.float64]
 
-# Adam's parameters.
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.99, 1e-8
+# Keeps Adam's quotient finite.
+_EPSILON = 1e-8
 # The margin to aim for, relative to the scale of the scores, and the largest multiplier.
 _MARGIN, _LARGEST_MULTIPLIER = 1e-4, 20.0
 # Range of the share of the penalty that a multiplier takes over per step. Each row has its own:
@@ -189,11 +190,12 @@ class _Adam:
             self._means = [gradient * 0 for gradient in gradients]
             self._squares = [gradient * 0 for gradient in gradients]
         self._count += 1
-        correction, square_correction = 1 - _BETA_1**self._count, 1 - _BETA_2**self._count
+        momentum, memory = ADAM
+        correction, square_correction = 1 - momentum**self._count, 1 - memory**self._count
         found = []
         for k, gradient in enumerate(gradients):
-            self._means[k] = _BETA_1 * self._means[k] + (1 - _BETA_1) * gradient
-            self._squares[k] = _BETA_2 * self._squares[k] + (1 - _BETA_2) * gradient**2
+            self._means[k] = momentum * self._means[k] + (1 - momentum) * gradient
+            self._squares[k] = memory * self._squares[k] + (1 - memory) * gradient**2
             size = (self._squares[k] / square_correction).sqrt() + _EPSILON
             found.append(self._means[k] / correction / size)
         return found

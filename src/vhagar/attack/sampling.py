@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.network import AbstractLinear, Network, Relu
+from vhagar.network import Network
 from vhagar.problem import Problem
 
 Array = NDArray[np.float64]
 
+# Inputs with at most this many entries are sampled, and their boxes can be halved.
+FEW_ENTRIES = 10
 # Samples of a round, and how many of the best ones they come from.
 _SAMPLES, _KEPT = 256, 32
 # Of each round's samples this share is anywhere.
@@ -23,6 +25,8 @@ _ANYWHERE = 0.125
 # Steps are this share of the input range at first; each round's are shorter by this factor, down
 # to the least, and then long again.
 _FIRST, _SHORTER, _LEAST = 0.25, 0.8, 1e-5
+# Where gradients lead to corners of a box: the ratio of each step to the one before.
+STEP_RATIO = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +110,6 @@ def confidence_slopes(network: Network, label: int, x: Array) -> tuple[Array, Ar
     slope = np.zeros_like(scores)
     slope[:, label] = 1.0
     slope[every, rival] = -1.0
-    for layer in reversed(network.layers):
-        if isinstance(layer, AbstractLinear):
-            slope = layer.pull(slope)
-        elif isinstance(layer, Relu):
-            active = entering.pop() > 0
-            slope = slope * (active if layer.linear is None else active | layer.linear)
     with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
-        return scores[:, label] - scores[every, rival], slope
+        lead = scores[:, label] - scores[every, rival]
+    return lead, network.slopes(entering, slope)

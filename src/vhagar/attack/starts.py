@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vhagar.attack.model import TorchNetwork, torch_confidence
+from vhagar.attack.sampling import FEW_ENTRIES
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 from vhagar.perturbation import Domain
@@ -16,10 +17,10 @@ Array = NDArray[np.float64]
 
 # Random candidates per start, if there is no dataset.
 _CHOICE = 4
-# Most entries of an input whose starts are sampled, the number of candidates, and the share of
-# their entries that is at an end of the range.
+# Where starts are sampled: the number of candidates, and the share of their entries that is at an
+# end of the range.
 # Measured: an ACAS Xu network, five entries: 2 of 300,000 inputs are in class 0, all at ends.
-_FEW_ENTRIES, _MANY_CANDIDATES, _AT_ENDS = 10, 200_000, 0.3
+_MANY_CANDIDATES, _AT_ENDS = 200_000, 0.3
 # Of these candidates, one in so many over a domain with conditions.
 _FEWER = 10
 # Inputs per forward pass, which bounds the memory.
@@ -69,7 +70,7 @@ def hyper_input(
     domain = problem.domain
     number = max(len(dataset), count if len(dataset) else _CHOICE * count)
     random = domain.approached(rng.uniform(domain.low, domain.high, (number, domain.size)))
-    if domain.size <= _FEW_ENTRIES:
+    if domain.size <= FEW_ENTRIES:
         random = np.concatenate([random, _sampled(domain, rng)])
     inputs = np.concatenate([dataset, random])
     confidence_in_source = confidences(model, inputs, problem.source)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vhagar.dataset import read_test_set
 from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
+from vhagar.network.conventions import CHANNELS
 from vhagar.perturbation import Domain
 from vhagar.perturbation.domain_file import given_shape, read_toml
 
@@ -17,8 +18,6 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Shape = tuple[int, ...]
 
-# Numbers of channels of images: grey, colour, colour with transparency.
-_CHANNELS = (1, 3, 4)
 # A table's range reaches beyond its values by this part, so that perturbed rows are hardly clipped.
 _BEYOND = 0.25
 # Where labels are looked for, in arrays and in tables.
@@ -71,7 +70,7 @@ def as_image(shape: Shape) -> Shape:
     """Channels first: `(1, rows, columns)` for two numbers, and those with channels last turned."""
     if len(shape) == 2:
         return (1, *shape)
-    if len(shape) == 3 and shape[2] in _CHANNELS and shape[0] not in _CHANNELS:
+    if len(shape) == 3 and shape[2] in CHANNELS and shape[0] not in CHANNELS:
         return (shape[2], *shape[:2])
     return shape
 

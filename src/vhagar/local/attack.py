@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.attack.sampling import STEP_RATIO
 from vhagar.local.versions import FixedMap
-from vhagar.network import AbstractLinear, Network, Relu
+from vhagar.network import Network
 
 Array = NDArray[np.float64]
 
-# Number of steps from each start, size of the first as a share of the box's width, and ratio of
-# each step to the one before.
-_STEPS, _FIRST, _RATIO = 12, 1.0, 0.7
+# Number of steps from each start; the first is as long as the box is wide.
+_STEPS = 12
 # Most targets that are attacked; those with the largest scores are chosen.
 _MOST_TARGETS = 12
 
@@ -63,7 +63,7 @@ def attack(
         best[better], lead[better] = points[better], found[better]
         if step == _STEPS or stop() or (lead > 0).any() or not half.any():
             break
-        size = 2 * _FIRST * _RATIO**step
+        size = 2 * STEP_RATIO**step
         points = points + size * half * np.sign(slopes)
         points = np.clip(points, versions.lower, versions.upper)
     order = np.argsort(-lead, kind="stable")
@@ -82,25 +82,15 @@ def _slopes(
     """The target's lead over all classes, and the gradient of its lead over the source or all."""
     values = versions.image(parameters)
     inside = (values > versions.floor) & (values < versions.ceiling)
-    passed = []
-    for layer in network.layers:
-        passed.append(values)
-        values = layer.forward(values)
+    entering, scores = network.preactivations(values)
     rows = np.arange(len(labels))
-    own = values[rows, labels]
-    others = values.copy()
+    own = scores[rows, labels]
+    others = scores.copy()
     others[rows, labels] = -np.inf
     lead = own - others.max(axis=1)
-    upstream = np.zeros_like(values)
+    upstream = np.zeros_like(scores)
     rivals = others.argmax(axis=1) if source is None else np.full(len(rows), source)
     upstream[rows, labels], upstream[rows, rivals] = 1.0, -1.0
-    for layer, entering in zip(reversed(network.layers), reversed(passed), strict=True):
-        if isinstance(layer, AbstractLinear):
-            upstream = layer.pull(upstream)
-        else:
-            assert isinstance(layer, Relu)
-            on = entering > 0 if layer.linear is None else (entering > 0) | layer.linear
-            upstream = upstream * on
     # Where a pixel is at an end of its range, a step may still lead back inside.
     at_end = np.where(inside, 1.0, 0.5)
-    return lead, versions.pull(upstream * at_end)
+    return lead, versions.pull(network.slopes(entering, upstream) * at_end)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vhagar.local.versions import Versions
 from vhagar.relaxation.interval import HALF_ULP
+from vhagar.relaxation.slopes import TIE
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -201,7 +202,7 @@ def crown(block: Block, a: Array) -> Array:
     They are float32 numbers, as certificates state them.
     """
     span = block.upper - block.lower
-    below = (block.upper + block.lower > _TIE * span).astype(np.float64)
+    below = (block.upper + block.lower > TIE * span).astype(np.float64)
     return stated(a * np.where(a > 0, block.upper / span, below)).astype(np.float64)
 
 
@@ -210,10 +211,6 @@ def stated(p: Array) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         found = p.astype(np.float32)
     return np.where(np.isfinite(found), found, np.float32(0))
-
-
-# Relative to a neuron's range: a computation in another order of operations chooses the same slope.
-_TIE = 1e-9
 
 
 def offsets(block: Block, a: Array, p: Array, signs: NDArray[np.int8] | None = None) -> Array:

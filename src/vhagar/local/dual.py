@@ -18,10 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from vhagar.local.compact import Compact, Rows, dense
-from vhagar.relaxation.arrays import AnyArray, arange, namespace
-
-# The decays of Adam's two averages, and the constant that keeps its quotient finite.
-_FIRST, _SECOND, _LEAST = 0.9, 0.99, 1e-12
+from vhagar.relaxation.arrays import ADAM, AnyArray, arange, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,10 +224,10 @@ class Dual:
 
 def _adam(averages: list[AnyArray], gradient: AnyArray, step: int) -> AnyArray:
     """Compute Adam's step, and update the averages in place."""
-    first, second = averages
-    first *= _FIRST
-    first += (1 - _FIRST) * gradient
-    second *= _SECOND
-    second += (1 - _SECOND) * gradient * gradient
-    mean, square = first / (1 - _FIRST ** (step + 1)), second / (1 - _SECOND ** (step + 1))
-    return mean / (square + _LEAST) ** 0.5
+    (first, second), (momentum, memory) = averages, ADAM
+    first *= momentum
+    first += (1 - momentum) * gradient
+    second *= memory
+    second += (1 - memory) * gradient * gradient
+    mean, square = first / (1 - momentum ** (step + 1)), second / (1 - memory ** (step + 1))
+    return mean / (square + 1e-12) ** 0.5

@@ -24,7 +24,7 @@ Numbers = float | Sequence[float]
 
 LAYOUTS = ("chw", "hwc")
 # Numbers of channels of images: grey, colour, colour with transparency.
-_CHANNELS = (1, 3, 4)
+CHANNELS = (1, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def require_layout(model_shape: Shape, image_shape: Sequence[int] | None) -> Non
     if image_shape is not None or len(model_shape) != 3:
         return
     rows, columns, channels = model_shape
-    if channels in _CHANNELS and rows > channels and columns > 1:
+    if channels in CHANNELS and rows > channels and columns > 1:
         raise InvalidInput(
             f"the model takes an input of shape {model_shape}: give --layout hwc (layout='hwc' in "
             f"Python) if it is an image of {rows} x {columns} pixels with {channels} channel(s) "

@@ -10,7 +10,7 @@ import numpy as np
 
 from vhagar.errors import InvalidNetwork
 from vhagar.network.conventions import Convention
-from vhagar.network.layers import AbstractLayer, Array, Relu, Shape
+from vhagar.network.layers import AbstractLayer, AbstractLinear, Array, Relu, Shape
 from vhagar.network.scores import Scores
 
 
@@ -102,6 +102,20 @@ class Network:
                     entering.append(values)
                 values = layer.forward(values)
         return entering, values
+
+    def slopes(self, entering: list[Array], on_scores: Array) -> Array:
+        """The gradients `(batch, input)` of combinations of scores `(batch, classes)`.
+
+        `entering` holds the inputs of the ReLU layers, as from `preactivations`.
+        """
+        found, at_relus = on_scores, iter(reversed(entering))
+        for layer in reversed(self.layers):
+            if isinstance(layer, AbstractLinear):
+                found = layer.pull(found)
+            elif isinstance(layer, Relu):
+                active = next(at_relus) > 0
+                found = found * (active if layer.linear is None else active | layer.linear)
+        return found
 
     def _flat(self, batch: Array) -> Array:
         values = np.asarray(batch, dtype=np.float64)

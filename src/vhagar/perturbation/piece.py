@@ -50,8 +50,8 @@ ROUNDING = 2.0**-49
 _SHARES = 2
 # Relative changes of coefficients that are rounding errors.
 _NO_CHANGE = 1e-12
-# Pixels whose images are bounded at once.
-_PIXELS_AT_ONCE = 64
+# Pixels whose images, or differences, are bounded at once.
+PIXELS_AT_ONCE = 64
 
 
 class AbstractPiece(ABC):
@@ -275,8 +275,8 @@ class AbstractPiece(ABC):
         if self.domain.whole:
             return low, high
         low, high = low.copy(), high.copy()
-        for begin in range(0, self.domain.size, _PIXELS_AT_ONCE):
-            pixels = np.arange(begin, min(begin + _PIXELS_AT_ONCE, self.domain.size))
+        for begin in range(0, self.domain.size, PIXELS_AT_ONCE):
+            pixels = np.arange(begin, min(begin + PIXELS_AT_ONCE, self.domain.size))
             part, columns = self.local(pixels)
             unit = np.zeros((len(pixels), len(columns)))
             unit[np.arange(len(pixels)), np.searchsorted(columns, pixels)] = 1.0

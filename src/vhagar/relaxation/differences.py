@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from vhagar.network import AbstractLinear, Affine, Convolution, Network, SparseAffine
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.piece import PIXELS_AT_ONCE
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, linear_bounds
 from vhagar.relaxation.interval_hexagons import plain_hexagons
@@ -25,9 +26,6 @@ from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.stages import Stage
 
 Array = NDArray[np.float64]
-
-# Pixels whose differences are bounded at once.
-_PIXELS_AT_ONCE = 64
 
 
 def difference_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
@@ -52,8 +50,8 @@ def pixel_differences(piece: AbstractPiece) -> Bounds:
     rises, falls = piece.changes()
     low, high = np.zeros(size), np.zeros(size)
     moving = np.flatnonzero(rises | falls)
-    for begin in range(0, len(moving), _PIXELS_AT_ONCE):
-        pixels = moving[begin : begin + _PIXELS_AT_ONCE]
+    for begin in range(0, len(moving), PIXELS_AT_ONCE):
+        pixels = moving[begin : begin + PIXELS_AT_ONCE]
         part, columns = piece.local(pixels)
         unit = np.zeros((len(pixels), len(columns)))
         unit[np.arange(len(pixels)), np.searchsorted(columns, pixels)] = 1.0

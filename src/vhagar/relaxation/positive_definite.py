@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.relaxation.interval import HALF_ULP
+
 Array = NDArray[np.float64]
 
-_HALF_ULP = 2.0**-53
 # Operations on one entry of the factor besides its row of products: the division (perhaps as a
 # product with a reciprocal, which rounds twice), the root, and one in reserve.
 _EXTRA_OPERATIONS = 4
@@ -98,7 +99,7 @@ def _shifted(matrix: Array, deviation: Array) -> Array | None:
     removed = np.full(len(matrix), _shift(diagonal))
     if deviation.ndim:
         removed = removed + _row_sums(np.ldexp(np.maximum(deviation, deviation.T), powers))
-    np.fill_diagonal(scaled, _down(diagonal - removed * (1 + 4 * _HALF_ULP)))
+    np.fill_diagonal(scaled, _down(diagonal - removed * (1 + 4 * HALF_ULP)))
     return scaled if np.isfinite(scaled).all() else None
 
 
@@ -114,17 +115,17 @@ def _scaled_diagonal(diagonal: Array, norm: float) -> tuple[Array, NDArray[np.in
 def _shift(diagonal: Array) -> float:
     """An upper bound on the norm of a factorisation's rounding errors."""
     size = len(diagonal)
-    operations = (size + _EXTRA_OPERATIONS) * _HALF_ULP
+    operations = (size + _EXTRA_OPERATIONS) * HALF_ULP
     # The relative error of a sum of n positive numbers is less than `operations`.
     trace = float(diagonal.sum()) * (1 + 2 * operations)
     shift = operations / (1 - 4 * operations) * trace + size * (size + 8) * _UNDERFLOW
-    return shift * (1 + 8 * _HALF_ULP)
+    return shift * (1 + 8 * HALF_ULP)
 
 
 def _row_sums(radius: Array) -> Array:
     """`y'Ey <= sum_i y_i^2 * row_sums_i` for every symmetric `E` with `|E_ij| <= radius_ij`."""
     size = len(radius)
-    sums: Array = radius.sum(axis=1) * (1 + 2 * (size + 2) * _HALF_ULP) + size * _UNDERFLOW
+    sums: Array = radius.sum(axis=1) * (1 + 2 * (size + 2) * HALF_ULP) + size * _UNDERFLOW
     return sums
 
 

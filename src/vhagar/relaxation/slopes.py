@@ -21,7 +21,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.twin_dual import Payment
 
 # Relative size of differences that count as ties, so that the choice does not depend on rounding.
-_TIE = 1e-9
+TIE = 1e-9
 
 # The slopes `c0` to `c3`: for every row and neuron, for every neuron, or one number for all.
 Slopes = tuple[AnyArray, AnyArray | float, AnyArray | float, AnyArray]
@@ -64,7 +64,7 @@ def best_rule(
     An offset that is NaN counts as infinite.
     """
     xp = namespace(a)
-    tie = _TIE * (abs(a) + abs(b)) * magnitude
+    tie = TIE * (abs(a) + abs(b)) * magnitude
     best: tuple[AnyArray, ...] = ()
     for slopes in _rules(hexagons, a, b):
         found = price(slopes)
@@ -97,7 +97,7 @@ def _slope(h: Hexagons, coefficient: AnyArray, low: AnyArray, high: AnyArray) ->
         crossing, on = crossing & ~h.linear, on | h.linear
     span = xp.where(crossing, high - low, one)
     above = xp.where(crossing, high / span, xp.where(on, one, zero))
-    below = xp.where(xp.where(crossing, high + low > _TIE * span, on), one, zero)
+    below = xp.where(xp.where(crossing, high + low > TIE * span, on), one, zero)
     return xp.where(coefficient > 0, above, below)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.attack.sampling import confidence_slopes
+from vhagar.attack.sampling import STEP_RATIO, confidence_slopes
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.rounding import forward_error, sure_confidences
@@ -21,8 +21,6 @@ Array = NDArray[np.float64]
 _STARTS, _STEPS = 16, 20
 # For an interval that is shown beside an answer: hidden neurons, over all starts.
 _MOST_UNITS = 2**15
-# Ratio of each step to the one before; the first goes all the way to the best corner of the box.
-_DECAY = 0.7
 # How far the starts reach from the low end of the box, the brightest first: all of it, and down to
 # this part. Measured: on mnist_3x50_nd, whose neurons are mostly off at bright noise, confident
 # inputs are found in seven classes instead of two, on other networks about the same.
@@ -70,5 +68,5 @@ def _uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, 
         corner = domain.farthest(slope)
         # Rounding must not lead out of the box.
         x = domain.project(x + step * (corner - x))
-        step *= _DECAY
+        step *= STEP_RATIO
     return best, found

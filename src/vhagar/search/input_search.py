@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.attack.sampling import FEW_ENTRIES
 from vhagar.problem import Problem
 from vhagar.relaxation.input_boxes import Boxes, ForwardBounds, largest_over_pairs, ranges
 from vhagar.relaxation.interval import HALF_ULP
@@ -21,8 +22,6 @@ from vhagar.relaxation.interval import HALF_ULP
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Inputs with more entries than this are not split.
-FEW_INPUTS = 10
 # Boxes that are halved at once, and in all.
 # Measured: acasxu_1_9 in 6 s, 64 at once 22,000 boxes, 256 at once 20,000.
 _AT_ONCE, MOST_BOXES = 64, 2_000_000
@@ -36,7 +35,7 @@ LEAF = 255
 def splits_inputs(problem: Problem) -> bool:
     """Whether the input has so few entries that its box can be halved, for all of its pieces."""
     moves = problem.perturbation is None or all(piece.ball is not None for piece in problem.pieces)
-    return moves and problem.domain.size <= FEW_INPUTS
+    return moves and problem.domain.size <= FEW_ENTRIES
 
 
 @dataclass(frozen=True, eq=False)

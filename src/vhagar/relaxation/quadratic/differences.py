@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
+from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.spectral.slopes import InputChange, input_change
 
@@ -29,7 +30,6 @@ Mask = NDArray[np.bool_]
 # A ReLU layer and a unit of it.
 Place = tuple[int, int]
 
-_HALF_ULP = 2.0**-53
 # With more free pairs, or more entries of layers times unknowns, the bound is not worth its time.
 _MOST_PAIRS, _MOST_ENTRIES = 1_500, 20_000_000
 
@@ -88,7 +88,7 @@ class Differences:
         return Differences(
             _substituted(self.rows, len(self.inputs), ones, layers, free),
             _substituted(self.sizes, len(self.inputs), ones, layers, free),
-            self.error + 2 * added * _HALF_ULP,
+            self.error + 2 * added * HALF_ULP,
             self.middle,
             self.radius,
             self.inputs,
@@ -144,7 +144,7 @@ def differences_of(bounds: TwinBounds, source: int, target: int) -> Differences 
     if not _is_manageable(bounds, len(inputs), len(places)):
         return None
     terms = [layer.fan_in + 3 for stage in bounds.stages for layer in stage.layers]
-    error = 2 * (sum(terms) + 12) * _HALF_ULP
+    error = 2 * (sum(terms) + 12) * HALF_ULP
     rest = np.zeros((size, len(places)))
     starts = entering.changes, abs(entering.changes) + entering.error / error
     rows, sizes = (
@@ -186,7 +186,7 @@ def _entering(piece: AbstractPiece) -> _Entering:
     ends = piece.domain.lower, piece.domain.upper
     domain = InputChange(*(np.full(len(inputs), end) for end in ends))
     # Cosines are not exact, and neither are weights computed from them.
-    error = np.where(linear == np.round(linear), 0.0, 128 * _HALF_ULP)
+    error = np.where(linear == np.round(linear), 0.0, 128 * HALF_ULP)
     return _Entering(inputs, linear, error, domain.middle, domain.radius, True)
 
 

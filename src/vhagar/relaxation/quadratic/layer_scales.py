@@ -19,7 +19,7 @@ from vhagar.relaxation.quadratic.dual import Multipliers, evaluate
 Array = NDArray[np.float64]
 
 # Most steps, and most halvings of one step.
-_STEPS, _HALVINGS = 30, 12
+_STEPS, HALVINGS = 30, 12
 # A step that gains less than this share of the bound is the last. Measured: with a tenth of it,
 # steps on single multipliers start near singular matrices and get less far on mnistfc_256x4 (7,522
 # instead of 6,541 after 40 steps); with five times as much, layers are still off (7,909).
@@ -95,7 +95,7 @@ def _lower(
 ) -> tuple[Array, float, Array] | None:
     """Halve the step until the bound is lower; that point, its bound and its gradient."""
     promised = float(slope @ step)
-    for _ in range(_HALVINGS):
+    for _ in range(HALVINGS):
         found = scales.at(point + step)
         if found is not None and found[0] < value and found[0] <= value + _ENOUGH * promised:
             return point + step, *found

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.relaxation.arrays import ADAM
 from vhagar.relaxation.quadratic.ascent import Ascent
 from vhagar.relaxation.quadratic.differences import Differences
 from vhagar.relaxation.quadratic.dual import DualEvaluation, Multipliers, evaluate
-from vhagar.relaxation.quadratic.layer_scales import with_scaled_layers
+from vhagar.relaxation.quadratic.layer_scales import HALVINGS, with_scaled_layers
 
 Array = NDArray[np.float64]
 
@@ -19,10 +20,8 @@ Array = NDArray[np.float64]
 _SMOOTHING = (0.1, 0.3, 1.0, 3.0)
 # Lower layers' multipliers grow by powers of this until the matrix is positive definite.
 _GROWTH, _MOST_GROWTHS = 1.2, 80
-# Adam's decay rates.
-_MOMENTUM, _SQUARES = 0.9, 0.99
 # A step may make the bound worse by this factor; one that makes it still worse is halved.
-_WORSE, _MOST_HALVINGS = 1.1, 12
+_WORSE = 1.1
 # Random vectors for the gradient of the determinant.
 _PROBES = 4
 
@@ -127,7 +126,7 @@ def improve(
         length, share = schedule.at(step)
         barrier = share * abs(best[1].value) / max(1, pairs)
         move = length * adam.direction(_gradient(*current, barrier))
-        for _ in range(_MOST_HALVINGS):
+        for _ in range(HALVINGS):
             multipliers = _moved(current[0], move)
             evaluation = tried(multipliers)
             if evaluation is not None and _is_acceptable(evaluation.value, current[1].value):
@@ -158,11 +157,12 @@ class _Adam:
         self._mean, self._square, self._count = np.zeros(size), np.zeros(size), 0
 
     def direction(self, gradient: Array) -> Array:
+        momentum, memory = ADAM
         self._count += 1
-        self._mean = _MOMENTUM * self._mean + (1 - _MOMENTUM) * gradient
-        self._square = _SQUARES * self._square + (1 - _SQUARES) * gradient**2
-        scale = np.sqrt(self._square / (1 - _SQUARES**self._count)) + 1e-300
-        found: Array = self._mean / ((1 - _MOMENTUM**self._count) * scale)
+        self._mean = momentum * self._mean + (1 - momentum) * gradient
+        self._square = memory * self._square + (1 - memory) * gradient**2
+        scale = np.sqrt(self._square / (1 - memory**self._count)) + 1e-300
+        found: Array = self._mean / ((1 - momentum**self._count) * scale)
         return found
 
     def slow_down(self) -> None:

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.positive_definite import is_positive_definite
 from vhagar.relaxation.quadratic.differences import Differences
 from vhagar.relaxation.quadratic.dual import Multipliers, evaluate
 
 Array = NDArray[np.float64]
 
-_HALF_ULP = 2.0**-53
 # Far more than products lose to underflow; and the multipliers' range, far from overflow.
 _UNDERFLOW, _SMALLEST, _LARGEST = 1e-250, 1e-60, 1e60
 # Relative distances above a bound's float64 value at which a proof is tried.
@@ -43,7 +43,7 @@ def proven_bound(
             beta = found.value + share * size
             corner = 4 * (beta - constant)
             matrix[0, 0] = corner
-            radius[0, 0] = 8 * error + 8 * _HALF_ULP * (abs(beta) + abs(constant)) + _UNDERFLOW
+            radius[0, 0] = 8 * error + 8 * HALF_ULP * (abs(beta) + abs(constant)) + _UNDERFLOW
             if math.isfinite(beta) and is_positive_definite(matrix, radius):
                 return beta
     return None
@@ -61,7 +61,7 @@ def _enclosed(known: Differences, multipliers: Multipliers) -> tuple[Array, Arra
     lead, on_inputs, on_pairs = known.lead_on_inputs, known.on_inputs, known.on_pairs
     lead_size, input_sizes, pair_sizes = known.sizes[-1, :inputs], *_parts(known)
     # The errors of the rows and of the sums over inputs, doubled: most terms multiply two of them.
-    relative = 4 * (known.error + (inputs + 16) * _HALF_ULP)
+    relative = 4 * (known.error + (inputs + 16) * HALF_ULP)
 
     constant = float(lead @ known.middle + (lead**2 / (4 * box)).sum() + box @ known.radius**2)
     spread = lead_size @ abs(known.middle) + (lead_size**2 / (4 * box)).sum()

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.spectral.expansion import Chain, Expansion, Pair, expand
-from vhagar.relaxation.spectral.norms import norm_bound
+from vhagar.relaxation.spectral.norms import UNDERFLOW, norm_bound
 from vhagar.relaxation.spectral.scalings import Scalings, ScalingSearch
 from vhagar.relaxation.spectral.slopes import (
     InputChange,
@@ -41,7 +41,6 @@ Array = NDArray[np.float64]
 
 # More than the relative error of the few operations from the proven norms to the bound.
 _ROUNDING = 2.0**-40
-_UNDERFLOW = 2.0**-800
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +169,7 @@ def _total(
         for chain, scaling, most in zip(others, layers, reach, strict=True):
             row, error = _pulled(chain, lead)
             largest = (abs(row) + error) / scaling
-            total += float(np.sqrt((largest**2).sum())) * most * (1 + _ROUNDING) + _UNDERFLOW
+            total += float(np.sqrt((largest**2).sum())) * most * (1 + _ROUNDING) + UNDERFLOW
         total += _ROUNDING * abs(total)
     return total if math.isfinite(total) else math.inf
 
@@ -179,7 +178,7 @@ def _pulled(chain: Chain, lead: Array) -> tuple[Array, Array]:
     """The lead's coefficients on a chain's input, and a bound on the rounding error of each."""
     row = chain.pull(lead)
     error = chain.relative_error * chain.absolute().pull(abs(lead)) * (1 + 1e-6)
-    return row, np.asarray(error + _UNDERFLOW)
+    return row, np.asarray(error + UNDERFLOW)
 
 
 def _lead(classes: int, source: int, target: int) -> Array:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.network import Network
+from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.spectral.slopes import InputChange, LayerSlopes
 from vhagar.relaxation.stages import stages_of
 
@@ -28,7 +29,6 @@ Matrix = Any
 # From a layer to a later one; layer 0 is the input, and ReLU layers count from 1.
 Pair = tuple[int, int]
 
-HALF_ULP = 2.0**-53
 # A block with more entries than this takes more memory and time than the bound is worth.
 _MOST_ENTRIES = 40_000_000
 # Matrices with more than this share of entries are kept dense.

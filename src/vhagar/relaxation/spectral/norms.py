@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.positive_definite import is_positive_definite, is_sparse_positive_definite
-from vhagar.relaxation.spectral.expansion import HALF_ULP, Block, Matrix
+from vhagar.relaxation.spectral.expansion import Block, Matrix
 
 Array = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ _SLACKS = (1e-5, 1e-3, 3e-2)
 # Gram matrices up to this order have all their eigenvalues computed; above it, only the largest.
 _SMALL = 400
 # More than any absolute error by underflow in the products of a block.
-_UNDERFLOW = 2.0**-800
+UNDERFLOW = 2.0**-800
 
 
 def scaled(block: Block, left: Array, right: Array) -> Matrix:
@@ -53,7 +54,7 @@ def norm_bound(block: Block, left: Array, right: Array) -> Norm:
     with np.errstate(all="ignore"):
         matrix = scaled(block, left, right)
         size = block.chain.size(left, 1 / right)
-        rounding = block.chain.relative_error * math.sqrt(size) + _UNDERFLOW
+        rounding = block.chain.relative_error * math.sqrt(size) + UNDERFLOW
         square = _largest_square(matrix, size)
         bound: float = (math.sqrt(square) + rounding) * (1 + 8 * HALF_ULP)
     return Norm(bound, square) if math.isfinite(bound) else Norm(math.inf, math.inf)
@@ -68,7 +69,7 @@ def _largest_square(matrix: Matrix, size: float) -> float:
     one, other = (matrix, matrix.T) if wide else (matrix.T, matrix)
     gram = one @ other
     inner = one.shape[1]
-    radius = 4 * (inner + 8) * HALF_ULP * size + _UNDERFLOW
+    radius = 4 * (inner + 8) * HALF_ULP * size + UNDERFLOW
     if not math.isfinite(radius):
         return math.inf
     if sparse.issparse(gram):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.relaxation.arrays import ADAM
 from vhagar.relaxation.spectral.expansion import Expansion, Pair
 
 Array = NDArray[np.float64]
@@ -23,8 +24,8 @@ Array = NDArray[np.float64]
 _VECTORS, _ROUNDS = 6, 2
 # Singular values are combined by a norm of this power, so that the largest decrease together.
 _POWER = 40
-# The sizes of the first and of the last step, and Adam's decay rates.
-_FIRST, _LAST, _MOMENTUM, _MEMORY = 0.08, 0.002, 0.9, 0.98
+# The sizes of the first and of the last step, and the decay rate of the mean of squares.
+_FIRST, _LAST, _MEMORY = 0.08, 0.002, 0.98
 # Largest absolute logarithm of a scaling.
 _LARGEST_LOG = 20.0
 
@@ -77,10 +78,11 @@ class ScalingSearch:
         if self._moments is None:
             self._moments = [(np.zeros_like(g), np.zeros_like(g)) for g in gradients]
         self._taken += 1
-        size *= (1 - _MEMORY**self._taken) ** 0.5 / (1 - _MOMENTUM**self._taken)
+        momentum = ADAM[0]
+        size *= (1 - _MEMORY**self._taken) ** 0.5 / (1 - momentum**self._taken)
         for log, gradient, moments in zip(places, gradients, self._moments, strict=True):
             mean, square = moments
-            mean[:] += (1 - _MOMENTUM) * (gradient - mean)
+            mean[:] += (1 - momentum) * (gradient - mean)
             square[:] += (1 - _MEMORY) * (gradient**2 - square)
             log[:] -= size * mean / (np.sqrt(square) + 1e-30)
             np.clip(log, -_LARGEST_LOG, _LARGEST_LOG, out=log)

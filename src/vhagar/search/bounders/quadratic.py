@@ -38,8 +38,9 @@ from vhagar.search.region_cache import RecentlyUsed
 
 Array = NDArray[np.float64]
 
-# Steps at a root: fewer where one takes long, by the multiplications of its factorisation.
+# Steps at a root.
 _ROOT = Schedule(100, lengths=(0.1, 0.02), barriers=(0.03, 0.003))
+# Fewer steps where one takes long: the least number, and the multiplications of all factorisations.
 _FEWEST_STEPS, _ROOT_WORK = 40, 3e10
 # Steps at all other nodes, from their parents' multipliers.
 _NODE = Schedule(12, lengths=(0.1, 0.02), barriers=(0.01, 0.001))
