@@ -6,7 +6,8 @@ to light and dark mode. Lengths are in pixels, with the origin in the top left c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from io import BytesIO
@@ -19,11 +20,25 @@ from vhagar.drawing.colours import NAMED
 from vhagar.drawing.png import data_uri
 
 Points = Sequence[tuple[float, float]]
+# What a colour's name stands for.
+Colour = Callable[[str], str]
 _FONT = "system-ui, sans-serif"
 
 
+class AbstractShape(ABC):
+    """One part of a drawing."""
+
+    @abstractmethod
+    def svg(self, colour: Colour, alone: bool) -> str:
+        """An SVG element; `alone` in a file without links."""
+
+    @abstractmethod
+    def paint(self, axes: Any, order: int) -> None:
+        """Paint with matplotlib, above all shapes of a lower order."""
+
+
 @dataclass(frozen=True)
-class Rect:
+class Rect(AbstractShape):
     x: float
     y: float
     width: float
@@ -34,9 +49,27 @@ class Rect:
     link: str = ""  # where a click leads, on a page
     round: float = 0.0
 
+    def svg(self, colour: Colour, alone: bool) -> str:
+        stroke = f' stroke="{colour(self.stroke)}"' if self.stroke else ""
+        corner = f' rx="{_n(self.round)}"' if self.round else ""
+        tip = f"<title>{escape(self.tip)}</title>" if self.tip else ""
+        text = (
+            f'<rect x="{_n(self.x)}" y="{_n(self.y)}" width="{_n(self.width)}" '
+            f'height="{_n(self.height)}" fill="{colour(self.fill)}"{stroke}{corner}>{tip}</rect>'
+        )
+        return text if alone or not self.link else f'<a href="{escape(self.link)}">{text}</a>'
+
+    def paint(self, axes: Any, order: int) -> None:
+        from matplotlib.patches import Rectangle
+
+        edge = _plain_colour(self.stroke) if self.stroke else "none"
+        colours = {"facecolor": _plain_colour(self.fill), "edgecolor": edge, "linewidth": 0.7}
+        place = (self.x, self.y)
+        axes.add_patch(Rectangle(place, self.width, self.height, zorder=order, **colours))
+
 
 @dataclass(frozen=True)
-class Text:
+class Text(AbstractShape):
     x: float
     y: float  # of the base line
     text: str
@@ -46,23 +79,68 @@ class Text:
     bold: bool = False
     turned: bool = False  # reads from below
 
+    def svg(self, colour: Colour, alone: bool) -> str:
+        weight = ' font-weight="600"' if self.bold else ""
+        turn = f' transform="rotate(-90 {_n(self.x)} {_n(self.y)})"' if self.turned else ""
+        anchor = "" if self.anchor == "start" else f' text-anchor="{self.anchor}"'
+        return (
+            f'<text x="{_n(self.x)}" y="{_n(self.y)}" font-size="{_n(self.size)}" '
+            f'fill="{colour(self.fill)}"{anchor}{weight}{turn}>{escape(self.text)}</text>'
+        )
+
+    def paint(self, axes: Any, order: int) -> None:
+        axes.text(
+            self.x,
+            self.y,
+            self.text.replace("$", r"\$"),
+            fontsize=0.72 * self.size,
+            color=_plain_colour(self.fill),
+            ha={"start": "left", "middle": "center", "end": "right"}[self.anchor],
+            va="baseline",
+            fontweight="bold" if self.bold else "normal",
+            rotation=90 if self.turned else 0,
+            rotation_mode="anchor",
+            zorder=order,
+        )
+
 
 @dataclass(frozen=True)
-class Line:
+class Line(AbstractShape):
     points: Points
     stroke: str = "grid"
     width: float = 1.0
     dashes: str = ""
 
+    def svg(self, colour: Colour, alone: bool) -> str:
+        dashes = f' stroke-dasharray="{self.dashes}"' if self.dashes else ""
+        return (
+            f'<polyline points="{_points(self.points)}" fill="none" '
+            f'stroke="{colour(self.stroke)}" stroke-width="{_n(self.width)}"{dashes}/>'
+        )
+
+    def paint(self, axes: Any, order: int) -> None:
+        xs, ys = zip(*self.points, strict=True)
+        style, width = "--" if self.dashes else "-", 0.72 * self.width
+        axes.plot(xs, ys, style, color=_plain_colour(self.stroke), linewidth=width, zorder=order)
+
 
 @dataclass(frozen=True)
-class Area:
+class Area(AbstractShape):
     points: Points
     fill: str
 
+    def svg(self, colour: Colour, alone: bool) -> str:
+        return f'<polygon points="{_points(self.points)}" fill="{colour(self.fill)}"/>'
+
+    def paint(self, axes: Any, order: int) -> None:
+        from matplotlib.patches import Polygon
+
+        inside = _plain_colour(self.fill)
+        axes.add_patch(Polygon(list(self.points), facecolor=inside, zorder=order))
+
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class Picture(AbstractShape):
     """Pixels `(rows, columns, 3)`, shown as squares."""
 
     x: float
@@ -71,6 +149,22 @@ class Picture:
     height: float
     pixels: NDArray[np.uint8]
     tip: str = ""
+
+    def svg(self, colour: Colour, alone: bool) -> str:
+        tip = f"<title>{escape(self.tip)}</title>" if self.tip else ""
+        return (
+            f'<image x="{_n(self.x)}" y="{_n(self.y)}" width="{_n(self.width)}" '
+            f'height="{_n(self.height)}" preserveAspectRatio="none" '
+            f'style="image-rendering:pixelated" href="{data_uri(self.pixels)}">{tip}</image>'
+        )
+
+    def paint(self, axes: Any, order: int) -> None:
+        extent = (self.x, self.x + self.width, self.y + self.height, self.y)
+        axes.imshow(
+            self.pixels, extent=extent, interpolation="nearest", aspect="auto", zorder=order
+        )
+        axes.set_xlim(0, axes.figure.get_figwidth() * 100)
+        axes.set_ylim(axes.figure.get_figheight() * 100, 0)
 
 
 Shape = Rect | Text | Line | Area | Picture
@@ -94,7 +188,7 @@ class Drawing:
         parts = [f'<svg {head} font-family="{_FONT}">', f"<title>{escape(self.title)}</title>"]
         if alone:
             parts.append(f'<rect width="100%" height="100%" fill="{NAMED["paper"]}"/>')
-        parts += [_svg_shape(shape, colour, alone) for shape in self.shapes]
+        parts += [shape.svg(colour, alone) for shape in self.shapes]
         return "".join([*parts, "</svg>"])
 
     def png(self, scale: float = 2.0) -> bytes:
@@ -109,7 +203,7 @@ class Drawing:
         axes.set_ylim(self.height, 0)
         axes.axis("off")
         for order, shape in enumerate(self.shapes):
-            _paint(axes, shape, order)
+            shape.paint(axes, order)
         content = BytesIO()
         figure.savefig(content, format="png", facecolor=NAMED["paper"])
         return content.getvalue()
@@ -121,97 +215,6 @@ def _plain_colour(name: str) -> str:
 
 def _page_colour(name: str) -> str:
     return f"var(--{name})" if name in NAMED else name
-
-
-def _svg_shape(shape: Shape, colour: Any, alone: bool) -> str:
-    if isinstance(shape, Rect):
-        return _svg_rect(shape, colour, alone)
-    if isinstance(shape, Text):
-        weight = ' font-weight="600"' if shape.bold else ""
-        turn = f' transform="rotate(-90 {_n(shape.x)} {_n(shape.y)})"' if shape.turned else ""
-        anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
-        return (
-            f'<text x="{_n(shape.x)}" y="{_n(shape.y)}" font-size="{_n(shape.size)}" '
-            f'fill="{colour(shape.fill)}"{anchor}{weight}{turn}>{escape(shape.text)}</text>'
-        )
-    if isinstance(shape, Line):
-        dashes = f' stroke-dasharray="{shape.dashes}"' if shape.dashes else ""
-        return (
-            f'<polyline points="{_points(shape.points)}" fill="none" '
-            f'stroke="{colour(shape.stroke)}" stroke-width="{_n(shape.width)}"{dashes}/>'
-        )
-    if isinstance(shape, Area):
-        return f'<polygon points="{_points(shape.points)}" fill="{colour(shape.fill)}"/>'
-    tip = f"<title>{escape(shape.tip)}</title>" if shape.tip else ""
-    return (
-        f'<image x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" '
-        f'height="{_n(shape.height)}" preserveAspectRatio="none" '
-        f'style="image-rendering:pixelated" href="{data_uri(shape.pixels)}">{tip}</image>'
-    )
-
-
-def _svg_rect(shape: Rect, colour: Any, alone: bool) -> str:
-    stroke = f' stroke="{colour(shape.stroke)}"' if shape.stroke else ""
-    corner = f' rx="{_n(shape.round)}"' if shape.round else ""
-    tip = f"<title>{escape(shape.tip)}</title>" if shape.tip else ""
-    text = (
-        f'<rect x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" '
-        f'height="{_n(shape.height)}" fill="{colour(shape.fill)}"{stroke}{corner}>{tip}</rect>'
-    )
-    return text if alone or not shape.link else f'<a href="{escape(shape.link)}">{text}</a>'
-
-
-def _paint(axes: Any, shape: Shape, order: int) -> None:
-    from matplotlib.patches import Polygon, Rectangle
-
-    colour = _plain_colour
-    if isinstance(shape, Rect):
-        edge = colour(shape.stroke) if shape.stroke else "none"
-        axes.add_patch(
-            Rectangle(
-                (shape.x, shape.y),
-                shape.width,
-                shape.height,
-                facecolor=colour(shape.fill),
-                edgecolor=edge,
-                linewidth=0.7,
-                zorder=order,
-            )
-        )
-    elif isinstance(shape, Text):
-        axes.text(
-            shape.x,
-            shape.y,
-            shape.text.replace("$", r"\$"),
-            fontsize=0.72 * shape.size,
-            color=colour(shape.fill),
-            ha={"start": "left", "middle": "center", "end": "right"}[shape.anchor],
-            va="baseline",
-            fontweight="bold" if shape.bold else "normal",
-            rotation=90 if shape.turned else 0,
-            rotation_mode="anchor",
-            zorder=order,
-        )
-    elif isinstance(shape, Line):
-        xs, ys = zip(*shape.points, strict=True)
-        style = "--" if shape.dashes else "-"
-        axes.plot(
-            xs, ys, style, color=colour(shape.stroke), linewidth=0.72 * shape.width, zorder=order
-        )
-    elif isinstance(shape, Area):
-        axes.add_patch(Polygon(list(shape.points), facecolor=colour(shape.fill), zorder=order))
-    else:
-        left, right = shape.x, shape.x + shape.width
-        top, bottom = shape.y, shape.y + shape.height
-        axes.imshow(
-            shape.pixels,
-            extent=(left, right, bottom, top),
-            interpolation="nearest",
-            aspect="auto",
-            zorder=order,
-        )
-        axes.set_xlim(0, axes.figure.get_figwidth() * 100)
-        axes.set_ylim(axes.figure.get_figheight() * 100, 0)
 
 
 def _points(points: Points) -> str:

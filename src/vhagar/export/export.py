@@ -45,40 +45,23 @@ def export(
     default the VNN-LIB file with the extension `.onnx`. Conditions of the domain beside ranges
     need version 2; the model of a zonotope is written beside `onnx`, with `_zonotope` in its name.
     """
-    if problem.perturbation is None:
-        raise InvalidInput("only a problem with a perturbation can be exported")
-    if version not in FORMATS:
-        raise InvalidInput(f"unknown VNN-LIB version {version}; choose 1 or 2")
-    if not (math.isfinite(delta) and delta >= 0):
-        raise InvalidInput(f"delta is a confidence and must be at least 0, not {delta}")
-    _check_conditions(problem, version)
+    _check_question(problem, delta, version)
     text = Path(vnnlib)
     model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
     formulas = [piece.required_formula() for piece in problem.pieces]
-    given = problem.network.file
     beside = model.with_name(f"{model.stem}_zonotope.onnx") if problem.domain.zonotope else None
-    for path in (text, model, *([] if beside is None else [beside])):
-        for k in range(len(formulas)):
-            check_writable(_numbered(path, k, len(formulas)), None if given is None else given.path)
-        check_writable(path, None if given is None else given.path)
+    _check_places(problem, [text, model, *([] if beside is None else [beside])])
     found = []
     for k, formula in enumerate(formulas):
-        place = Exported(_numbered(text, k, len(formulas)), _numbered(model, k, len(formulas)))
-        if version == 2:  # one model for all of them
-            place = Exported(place.vnnlib, model, beside)
-        domain, network = problem.domain, problem.network
+        path, own = (_numbered(each, k, len(formulas)) for each in (text, model))
+        # Version 2 has one model for all of them.
+        place = Exported(path, own) if version == 1 else Exported(path, model, beside)
         write = version_1 if version == 1 else version_2
-        content = write(
-            _notes(problem, k, delta, place, version),
-            domain,
-            formula,
-            network.classes,
-            problem.source,
-            problem.targets,
-            delta,
-        )
+        notes = _notes(problem, k, delta, place, version)
+        classes = problem.network.classes, problem.source, problem.targets
+        content = write(notes, problem.domain, formula, *classes, delta)
         if version == 1:
-            about = product_model(network, problem.source, formula, domain)
+            about = product_model(problem.network, problem.source, formula, problem.domain)
             write_bytes(place.onnx, about.SerializeToString())
         write_bytes(place.vnnlib, content.encode())
         found.append(place)
@@ -87,6 +70,24 @@ def export(
         if beside is not None:
             write_bytes(beside, zonotope_model(problem.domain).SerializeToString())
     return found
+
+
+def _check_question(problem: Problem, delta: float, version: int) -> None:
+    if problem.perturbation is None:
+        raise InvalidInput("only a problem with a perturbation can be exported")
+    if version not in FORMATS:
+        raise InvalidInput(f"unknown VNN-LIB version {version}; choose 1 or 2")
+    if not (math.isfinite(delta) and delta >= 0):
+        raise InvalidInput(f"delta is a confidence and must be at least 0, not {delta}")
+    _check_conditions(problem, version)
+
+
+def _check_places(problem: Problem, paths: list[Path]) -> None:
+    """Raise an error before anything is written if a file cannot be, or is the model itself."""
+    given, count = problem.network.file, len(problem.pieces)
+    for path in paths:
+        for place in (*(_numbered(path, k, count) for k in range(count)), path):
+            check_writable(place, None if given is None else given.path)
 
 
 def _check_conditions(problem: Problem, version: int) -> None:

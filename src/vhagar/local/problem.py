@@ -51,12 +51,7 @@ class LocalProblem:
         domain: Domain | str | os.PathLike[str] | None = None,
     ) -> None:
         network = as_network(network, input_shape)
-        x = np.asarray(image, dtype=np.float32).astype(np.float64).reshape(-1)
-        if x.size != network.input_size or not np.isfinite(x).all():
-            raise InvalidInput(
-                f"an image of {x.size} values does not fit the network's input "
-                f"{network.input_shape}, or is not finite"
-            )
+        x = _fitting(image, network)
         inputs = domain_of(network, domain, input_range)
         if inputs.perturbed_inside:
             raise InvalidInput(
@@ -65,28 +60,19 @@ class LocalProblem:
             )
         scores = network.forward(x[None])
         found = int(scores.argmax())
-        if source is None:
-            source = found
         problem = Problem(
             network,
             perturbation=perturbation,
-            source=source,
+            source=found if source is None else source,
             targets=targets,
             clip=clip,
             domain=inputs.range_only,
         )
-        x = np.clip(x, problem.domain.lower, problem.domain.upper)
-        if abs(x - np.asarray(image, dtype=np.float64).reshape(-1)).max() > 1e-6 * max(
-            1.0, problem.domain.magnitude
-        ):
+        x = _in_range(x, image, problem.domain)
+        if not confidence(scores, problem.source)[0] > 0:
             raise InvalidInput(
-                f"the image leaves the input range [{problem.domain.lower:g},"
-                f"{problem.domain.upper:g}]; give the range with --input-range"
-            )
-        if not confidence(scores, source)[0] > 0:
-            raise InvalidInput(
-                f"the image is classified {found}, not {source}; leave the source class out, or "
-                "choose another image"
+                f"the image is classified {found}, not {problem.source}; leave the source class "
+                "out, or choose another image"
             )
         if not inputs.contains(x[None])[0]:
             raise InvalidInput(f"the image is not in the domain {inputs}{why_outside(inputs, x)}")
@@ -100,3 +86,26 @@ class LocalProblem:
 
     def __repr__(self) -> str:
         return f"LocalProblem({self.everywhere})"
+
+
+def _fitting(image: ArrayLike, network: Network) -> Array:
+    """The image as a vector, rounded to float32; an error unless it fits the network."""
+    x = np.asarray(image, dtype=np.float32).astype(np.float64).reshape(-1)
+    if x.size != network.input_size or not np.isfinite(x).all():
+        raise InvalidInput(
+            f"an image of {x.size} values does not fit the network's input "
+            f"{network.input_shape}, or is not finite"
+        )
+    return x
+
+
+def _in_range(x: Array, image: ArrayLike, domain: Domain) -> Array:
+    """The image without what rounding put outside of the input range; an error if that is more."""
+    inside: Array = np.clip(x, domain.lower, domain.upper)
+    moved = abs(inside - np.asarray(image, dtype=np.float64).reshape(-1)).max()
+    if moved > 1e-6 * max(1.0, domain.magnitude):
+        raise InvalidInput(
+            f"the image leaves the input range [{domain.lower:g},{domain.upper:g}]; give the range "
+            "with --input-range"
+        )
+    return inside

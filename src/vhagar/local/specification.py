@@ -77,6 +77,28 @@ def answer_specification(
     `second` is the second network of a specification about two networks with separate files.
     """
     begun = time.monotonic()
+    network = _networks_of(network, specification, second)
+    boxes: dict[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], list[Case]] = {}
+    for case in specification.cases:
+        if all(low <= high for low, high in zip(case.lower, case.upper, strict=True)):
+            boxes.setdefault((case.lower, case.upper), []).append(case)
+    answers = {Answer.NEVER}
+    for cases in boxes.values():
+        left = None if timeout is None else begun + timeout - time.monotonic()
+        if left is not None and left <= 0:
+            answers.add(Answer.TIMEOUT)
+            break
+        box = _Box(network, cases)
+        answer = box.answer(left)
+        if answer is Answer.SATISFIED:
+            return SpecificationResult(answer, time.monotonic() - begun, box.x, box.y)
+        answers.add(answer)
+    worst = max(answers, key=[Answer.NEVER, Answer.UNKNOWN, Answer.TIMEOUT].index)
+    return SpecificationResult(worst, time.monotonic() - begun)
+
+
+def _networks_of(network: Network, specification: Specification, second: Network | None) -> Network:
+    """The network that a specification is about, which may consist of two."""
     _check_outputs(network)
     if (second is not None) != (specification.second is Second.OTHER):
         raise InvalidInput(
@@ -96,23 +118,7 @@ def answer_specification(
             f"{specification.outputs} outputs, but the network has {network.input_size} and "
             f"{outputs}"
         )
-    boxes: dict[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], list[Case]] = {}
-    for case in specification.cases:
-        if all(low <= high for low, high in zip(case.lower, case.upper, strict=True)):
-            boxes.setdefault((case.lower, case.upper), []).append(case)
-    answers = {Answer.NEVER}
-    for cases in boxes.values():
-        left = None if timeout is None else begun + timeout - time.monotonic()
-        if left is not None and left <= 0:
-            answers.add(Answer.TIMEOUT)
-            break
-        box = _Box(network, cases)
-        answer = box.answer(left)
-        if answer is Answer.SATISFIED:
-            return SpecificationResult(answer, time.monotonic() - begun, box.x, box.y)
-        answers.add(answer)
-    worst = max(answers, key=[Answer.NEVER, Answer.UNKNOWN, Answer.TIMEOUT].index)
-    return SpecificationResult(worst, time.monotonic() - begun)
+    return network
 
 
 def _check_outputs(network: Network) -> None:
