@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.attack.local_attack import LocalAttack
 from vhagar.attack.starts import CHUNK
 from vhagar.attack.value_attack import ValueAttack
@@ -37,9 +38,6 @@ from vhagar.result import (
     WitnessCheck,
 )
 from vhagar.runtime.deadline import Deadline
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Of the time for a problem with a data set; the rest is for attacks on its inputs.
 SEARCH_SHARE = 0.9

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
 from vhagar.options import Options
 from vhagar.perturbation import Domain
 from vhagar.table import table_inputs
-
-Array = NDArray[np.float64]
 
 # What an archive calls its two parts, where it has them.
 _PARTS = ("x_train", "x_test")

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
-
-Array = NDArray[np.float64]
 
 # Names of the column with the classes, where none is given.
 LABELS = ("class", "label", "target")

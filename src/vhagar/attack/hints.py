@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.network import Network
 
-Array = NDArray[np.float64]
 Signs = NDArray[np.int8]
 
 NO_HINT = -1

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.images import TorchPiece, torch_piece
 from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.attack.starts import CHUNK, confidences
 from vhagar.problem import Problem
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.devices import Tensor, as_numpy, one_torch_thread, require_torch, torch_device
-
-Array = NDArray[np.float64]
 
 # Values of a single parameter, both ends included.
 VALUES = 17

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.attack.incumbents import AttackFound, Incumbents
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
 from vhagar.attack.start_points import StartPoint
-
-Array = NDArray[np.float64]
 
 # Attacks whose confidences differ relatively by less than this count as the same.
 _SAME = 1e-4

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.incumbents import AttackFound, Incumbents
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
@@ -25,8 +26,6 @@ from vhagar.perturbation.domain_parts import at_whole_numbers
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.runtime.deadline import NEVER, Deadline
-
-Array = NDArray[np.float64]
 
 # The smallest and the largest share of the neurons to free.
 _LEAST_FREE, _MOST_FREE = 0.015, 0.9

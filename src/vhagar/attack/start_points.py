@@ -6,12 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.ascent import Solutions
 from vhagar.attack.batch import Batch
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

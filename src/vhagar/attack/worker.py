@@ -10,9 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.attack.hints import Hints
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import Suggestion, attack
@@ -30,7 +28,7 @@ class AttackJob:
     problem: Problem
     options: AttackOptions = field(default_factory=AttackOptions)
     timeout: float | None = None
-    dataset: NDArray[np.float64] | None = None
+    dataset: Array | None = None
     created: float = field(default_factory=time.time)
 
     @property

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
@@ -22,8 +21,6 @@ from vhagar.perturbation import AbstractPiece, Zonotope
 from vhagar.perturbation.relaxed import ModelImage, add_condition_rows, picked
 from vhagar.problem import Problem
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

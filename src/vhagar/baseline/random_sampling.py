@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.local_attack import Found, LocalAttack
 from vhagar.attack.starts import CHUNK
 from vhagar.baseline.defaults import LEVEL, SAMPLES, SPREAD
@@ -18,8 +18,6 @@ from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.result import Estimate, Run, WitnessCheck
 from vhagar.runtime.deadline import Deadline, OutOfTime
-
-Array = NDArray[np.float64]
 
 
 def hoeffding_half_width(samples: int, width: float, level: float = LEVEL) -> float:

@@ -10,16 +10,14 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.baseline.query import Query, delta_query
 from vhagar.errors import SolverUnavailable
 from vhagar.reduction import Reduced
 from vhagar.result.witness import Rejection, RestoredCheck
 from vhagar.runtime.pool import Channel
 from vhagar.search.mip.polish import Polish, WitnessCandidate
-
-Array = NDArray[np.float64]
 
 
 class QueryStatus(Enum):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.dependency.inputs import (
     Shift,
     alike_through,
@@ -32,7 +33,7 @@ from vhagar.dependency.question import (
     can_exceed,
 )
 from vhagar.dependency.ranges import ConcreteBounds, Ranges, ranges_of
-from vhagar.dependency.relation import Array, Relations, Rule, joined, no_pairs, same_indices
+from vhagar.dependency.relation import Relations, Rule, joined, no_pairs, same_indices
 from vhagar.dependency.samples import largest_gaps
 from vhagar.dependency.twin import add_copies
 from vhagar.errors import InvalidInput

@@ -12,15 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vhagar.dependency.relation import (
-    Array,
-    Mask,
-    Relations,
-    Rule,
-    no_pairs,
-    same_indices,
-    unrelated,
-)
+from vhagar.array_types import Array, Mask
+from vhagar.dependency.relation import Relations, Rule, no_pairs, same_indices, unrelated
 from vhagar.network import AbstractLinear, Convolution
 from vhagar.perturbation import AbstractPiece
 

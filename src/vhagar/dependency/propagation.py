@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from vhagar.dependency.relation import Mask, Relations, Rule
+from vhagar.array_types import Mask
+from vhagar.dependency.relation import Relations, Rule
 from vhagar.network import AbstractLinear, Relu
 from vhagar.relaxation import Bounds
 

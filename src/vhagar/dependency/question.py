@@ -17,7 +17,7 @@ from enum import Enum
 import numpy as np
 from scipy import sparse
 
-from vhagar.dependency.relation import Array
+from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
 from vhagar.solver.backends import AbstractModel, SolveStatus
 from vhagar.solver.linear_model import LinearArrays

@@ -14,9 +14,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from vhagar.array_types import Array, Index, Mask
 
 
 class Rule(IntEnum):

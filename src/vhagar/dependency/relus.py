@@ -11,15 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.pair_hulls import CornerWeights, add_convexity, add_weights
 from vhagar.solver.linear_model import Columns, LinearModel
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

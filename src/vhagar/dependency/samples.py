@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhagar.dependency.relation import Array
+from vhagar.array_types import Array
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 

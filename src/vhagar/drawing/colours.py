@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
+
 Pixels = NDArray[np.uint8]
 
 # Colours of standalone files; a page has them as CSS variables, for light and dark mode.
@@ -34,7 +36,7 @@ def ramp(share: float) -> str:
     return _hex(_mix(_RAMP, np.asarray(share)))
 
 
-def ramp_pixels(shares: NDArray[np.float64]) -> Pixels:
+def ramp_pixels(shares: Array) -> Pixels:
     """Colours `(..., 3)` for shares from 0 to 1; NaN has the colour of an empty cell."""
     known = np.isfinite(shares)
     found = _mix(_RAMP, np.where(known, shares, 0.0))
@@ -42,7 +44,7 @@ def ramp_pixels(shares: NDArray[np.float64]) -> Pixels:
     return found
 
 
-def diverging_pixels(values: NDArray[np.float64], reach: float) -> Pixels:
+def diverging_pixels(values: Array, reach: float) -> Pixels:
     """Colours `(..., 3)` for values from `-reach` to `reach`."""
     return _mix(_DIVERGING, (values / (reach or 1.0) + 1) / 2)
 
@@ -63,7 +65,7 @@ def _linear(channel: float) -> float:
     return channel / 12.92 if channel <= 0.03928 else ((channel + 0.055) / 1.055) ** 2.4
 
 
-def _mix(anchors: tuple[str, ...], shares: NDArray[np.float64]) -> Pixels:
+def _mix(anchors: tuple[str, ...], shares: Array) -> Pixels:
     table = np.array([_rgb(anchor) for anchor in anchors], dtype=np.float64)
     place = np.clip(shares, 0.0, 1.0) * (len(table) - 1)
     below = np.minimum(place.astype(np.int64), len(table) - 2)

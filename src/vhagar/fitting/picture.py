@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation import Domain
 from vhagar.result.figure import figure_format, picture
 from vhagar.result.serialize import write_bytes
-
-Array = NDArray[np.float64]
 
 # Components that are drawn, and inputs of the domain, and bars.
 _MOST_COMPONENTS, _SAMPLES, _MOST_BARS = 6, 4, 60

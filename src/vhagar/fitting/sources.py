@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.dataset import read_test_set
 from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
 from vhagar.network.conventions import CHANNELS
 from vhagar.perturbation import Domain
 from vhagar.perturbation.domain_file import given_shape, read_toml
 
-Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Shape = tuple[int, ...]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.guard.bounds import Bound, one_range
 from vhagar.network import Network
@@ -16,8 +16,6 @@ from vhagar.perturbation.ranges import interval_text
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.rounding import FLOAT32, Precision, confidence_error, forward_error
 from vhagar.result.numbers import up
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

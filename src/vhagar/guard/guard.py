@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.guard.base import AbstractGuard
 from vhagar.guard.onnx_file import guard_bytes
 from vhagar.relaxation.rounding import FLOAT64
@@ -22,8 +23,6 @@ from vhagar.result.serialize import write_bytes
 
 if TYPE_CHECKING:
     from torch.nn import Module
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class Answer:
     scores: Array
     label: NDArray[np.int64]
     confidence: Array
-    robust: NDArray[np.bool_]
+    robust: Mask
 
 
 @dataclass(frozen=True, eq=False, repr=False)

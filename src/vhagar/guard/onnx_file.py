@@ -14,6 +14,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.guard.base import AbstractGuard
 from vhagar.network import onnx_bytes
@@ -124,7 +125,7 @@ def _extend(graph: Any, guard: AbstractGuard) -> None:
         graph.output.append(helper.make_tensor_value_info(name, type_, shape))
 
 
-def rounded_up(values: NDArray[np.float64]) -> Float32:
+def rounded_up(values: Array) -> Float32:
     """The smallest float32 numbers that are not below these."""
     with np.errstate(over="ignore"):
         near = values.astype(np.float32)

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.sampling import STEP_RATIO
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
-
-Array = NDArray[np.float64]
 
 # Number of steps from each start; the first is as long as the box is wide.
 _STEPS = 12

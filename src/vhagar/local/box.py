@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index, Mask
 from vhagar.local.branching import Branching, Tree
 from vhagar.local.compact import Decisions, RefinedLayer
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +25,7 @@ class BoxProof:
     tree: Tree
     roots: list[int]
     start: Array
-    closed: NDArray[np.bool_]
+    closed: Mask
     decisions: Decisions
     is_empty: bool = False
 

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.local.compact import Compact, upper_bounds
 from vhagar.local.device import CPU, Device
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 # First-order steps at the root, and at other nodes, which start from their parents' multipliers.

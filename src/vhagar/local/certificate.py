@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Mask
 from vhagar.local.box import Box, BoxProof
 from vhagar.local.compact import RefinedLayer
 from vhagar.local.known import Known, margin_of
@@ -35,7 +35,6 @@ from vhagar.result.certificate import (
 from vhagar.result.statements import maps_of, model_statement, problem_statement, witness_statement
 from vhagar.version import __version__
 
-Array = NDArray[np.float64]
 # Share of a proven negative bound that is claimed; the rest is for the checker's own rounding.
 _CLAIMED = 0.999
 # The certificate's codes for the statuses of neurons: off, on, and equal in both copies.
@@ -197,7 +196,7 @@ def _numbers(refined: RefinedLayer, proof: BoxProof) -> Iterator[bytes]:
         begin += len(neurons)
 
 
-def _by_intervals(known: Known, region: _Region) -> list[NDArray[np.bool_]]:
+def _by_intervals(known: Known, region: _Region) -> list[Mask]:
     """Find the neurons whose sign interval arithmetic decides: they need no refinement."""
     network = known.problem.everywhere.network
     box = Bounds(*region.search.fixed.versions(region.box.lower, region.box.upper).bounds())

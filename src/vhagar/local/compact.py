@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.local.versions import Versions
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.slopes import TIE
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Index = NDArray[np.int64]
 # A dense array, or a sparse matrix of scipy, which has no static type.
 Matrix = Any
 

@@ -11,15 +11,13 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.local.attack import attack
 from vhagar.local.device import CPU, Device
 from vhagar.local.known import Case, Known, LocalProgress, OnProgress
 from vhagar.local.piece_search import PieceSearch
 from vhagar.local.versions import FixedMap
-
-Array = NDArray[np.float64]
 
 # Seconds until the attack tries other starts during the search; the pause then doubles.
 _NEXT_ATTACK = 2.0

@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Index, Mask
 from vhagar.local.compact import (
     UNDERFLOW,
-    Array,
     Block,
     Choice,
     Compact,
     Decisions,
-    Index,
-    Mask,
     Matrix,
     RefinedLayer,
     Rows,

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalVerdict, margin_words
 from vhagar.local.versions import FixedMap, fixed_map
@@ -18,8 +16,6 @@ from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 from vhagar.result import Witness
 from vhagar.result.numbers import seconds
 from vhagar.result.witness import Rejection, WitnessCheck
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

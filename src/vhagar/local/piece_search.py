@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.local.box import Box, BoxProof, uppers_of
 from vhagar.local.branching import Branching, Tree
 from vhagar.local.compact import Compact, input_coefficients, upper_bounds
@@ -24,9 +24,6 @@ from vhagar.local.device import CPU, Device
 from vhagar.local.elimination import compact_network
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 # Most parameters of a box that is split, and nodes searched in it before that.
 _FEW_PARAMETERS, _NODES_PER_BOX = 10, 24

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.network.given import as_network
@@ -20,8 +21,6 @@ from vhagar.problem import Problem, domain_of
 
 if TYPE_CHECKING:
     from torch.nn import Module
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, init=False)

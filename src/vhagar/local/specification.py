@@ -19,8 +19,9 @@ import onnx
 import onnxruntime
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
-from vhagar.local.problem import Array, LocalProblem
+from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalVerdict
 from vhagar.local.run import verify_local
 from vhagar.local.vnnlib import Case, Form, Specification

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.local.compact import Array, Compact, Index, Rows, stated, upper_bounds
+from vhagar.array_types import Array, Index
+from vhagar.local.compact import Compact, Rows, stated, upper_bounds
 from vhagar.local.dual import Dual, Steps
 
 Floats = NDArray[np.float32]

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.network.layers import rows_times
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.clipping import Clip
 from vhagar.relaxation.interval import HALF_ULP
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidNetwork
 from vhagar.network.convolution import LARGEST_MATRIX, Convolution
 from vhagar.network.layers import (
@@ -20,8 +21,6 @@ from vhagar.network.layers import (
     AbstractLayer,
     AbstractLinear,
     Affine,
-    Array,
-    Mask,
     Relu,
     Shape,
     SparseAffine,

@@ -14,11 +14,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 
-Array = NDArray[np.float64]
 Shape = tuple[int, ...]
 Numbers = float | Sequence[float]
 

@@ -12,15 +12,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
-from vhagar.network.layers import (
-    LARGEST_TENSOR,
-    AbstractLinear,
-    Array,
-    Shape,
-    freeze,
-    rows_times,
-)
+from vhagar.network.layers import LARGEST_TENSOR, AbstractLinear, Shape, freeze, rows_times
 
 # A convolution with more products than this is never expanded into a matrix.
 LARGEST_MATRIX = 2**20

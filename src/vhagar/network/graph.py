@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
-from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
+from vhagar.network.layers import LARGEST_TENSOR, Shape
 from vhagar.network.maps import AbstractMap, ScaleMap, selection
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.network.chain import LayerChain
 from vhagar.network.convolution import Convolution
-from vhagar.network.layers import Array, Shape
+from vhagar.network.layers import Shape
 
 Indices = NDArray[np.int64]
 

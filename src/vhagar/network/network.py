@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
 from vhagar.network.conventions import Convention
-from vhagar.network.layers import AbstractLayer, AbstractLinear, Array, Relu, Shape
+from vhagar.network.layers import AbstractLayer, AbstractLinear, Relu, Shape
 from vhagar.network.scores import Scores
 
 

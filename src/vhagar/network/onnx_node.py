@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 from onnx import AttributeProto
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.graph import Graph, Tensor
-from vhagar.network.layers import LARGEST_TENSOR, Array, Shape
+from vhagar.network.layers import LARGEST_TENSOR, Shape
 
 # Tensors of up to this many entries are accepted, whatever they are computed from.
 _SMALL_TENSOR = 2**22

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.network.chain import LayerChain, require_size
 from vhagar.network.graph import Linear, Tensor, Term, Value
-from vhagar.network.layers import Array
 from vhagar.network.maps import ScaleMap
 
 

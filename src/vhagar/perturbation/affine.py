@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from vhagar.perturbation.domain import UNDERFLOW, Array, Domain, Mask
+from vhagar.array_types import Array, Mask
+from vhagar.perturbation.domain import UNDERFLOW, Domain
 from vhagar.perturbation.formula import Formula, fixed_map
 from vhagar.perturbation.maps import AffineMap, extremes
 from vhagar.perturbation.piece import AbstractPiece

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vhagar.perturbation.domain import Array, Mask
+from vhagar.array_types import Array, Mask
 
 
 @dataclass(frozen=True, eq=False)

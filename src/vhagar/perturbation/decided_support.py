@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhagar.perturbation.domain import Array, Domain
+from vhagar.array_types import Array
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.piece import AbstractPiece
 from vhagar.perturbation.support import PixelCorners, edge_slopes
 

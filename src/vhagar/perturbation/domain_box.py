@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain_groups import Group, Groups
 from vhagar.perturbation.linear_rows import LinearRows
 from vhagar.perturbation.zonotope import Zonotope
 
-Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Span = tuple[float, float]
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain import Domain
-
-Array = NDArray[np.float64]
 
 # Smaller contradictions, relative to the input range, are not reported.
 _LEAST = 1e-9

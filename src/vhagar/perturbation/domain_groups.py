@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.linear_rows import LinearRows, joined_rows, linear_rows
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Group = tuple[int, ...]
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation.domain import Domain
 
-Array = NDArray[np.float64]
 # Entries of a row that are named.
 _MOST_NAMED = 6
 

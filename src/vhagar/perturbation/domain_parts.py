@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linear_rows import LinearRows
 
-Array = NDArray[np.float64]
 # Entries by number, each with the ends of its range.
 EntryRanges = Mapping[int, tuple[float, float]]
 
@@ -54,7 +53,7 @@ def at_whole_numbers(domain: Domain, x: Array) -> Domain | None:
     return part_of_domain(domain, {int(k): (float(x[k]), float(x[k])) for k in whole})
 
 
-def _narrow(rows: LinearRows, row: int, low: Array, high: Array, whole: NDArray[np.bool_]) -> bool:
+def _narrow(rows: LinearRows, row: int, low: Array, high: Array, whole: Mask) -> bool:
     """Narrow the whole numbers of one row by the ranges of its others; False if none are left."""
     part = slice(rows.matrix.indptr[row], rows.matrix.indptr[row + 1])
     places, weights = rows.matrix.indices[part], rows.matrix.data[part]

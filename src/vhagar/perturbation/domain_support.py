@@ -13,12 +13,11 @@ zonotope alone the maximum has a closed form; the smaller of this and the box's 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation.linear_rows import LinearRows
 from vhagar.perturbation.zonotope import Zonotope
 
-Array = NDArray[np.float64]
 Box = tuple[Array, Array]
 
 # Passes over the multipliers of all rows, where rows share entries.

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation.domain import Domain
-
-Array = NDArray[np.float64]
 
 
 def write_domain(domain: Domain, path: str | Path) -> list[Path]:

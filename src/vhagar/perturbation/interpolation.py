@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Array = NDArray[np.float64]
+from vhagar.array_types import Array
 
 # Coordinates this close to a grid line count as on it, because cosines are not exact.
 GRID_SNAP = 1e-9

@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from vhagar.perturbation.domain import Array, Domain, Mask
+from vhagar.array_types import Array, Mask
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.piece import AbstractPiece

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain import Array, Domain
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import GivenRange, as_range
 
 # The largest number in a user's map: beyond practical use, but no product overflows.

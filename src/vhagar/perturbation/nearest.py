@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhagar.perturbation.domain import Array
+from vhagar.array_types import Array
 from vhagar.perturbation.piece import AbstractPiece
 
 # The search for the nearest parameter: values that it tries in each round, and its rounds.

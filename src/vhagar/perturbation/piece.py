@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.clipped_box import ClippedBox
-from vhagar.perturbation.domain import UNDERFLOW, Array, Domain, Mask
+from vhagar.perturbation.domain import UNDERFLOW, Domain
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import Range

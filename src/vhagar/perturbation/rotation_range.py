@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.perturbation.affine import AffinePiece
-from vhagar.perturbation.domain import UNDERFLOW, Array, Domain
+from vhagar.perturbation.domain import UNDERFLOW, Domain
 from vhagar.perturbation.formula import fixed_map
 from vhagar.perturbation.interpolation import offsets, radius, rotation_matrix
 from vhagar.perturbation.maps import AffineMap
@@ -114,7 +114,7 @@ class RotationPiece(AbstractPiece):
         """The same matrix for every channel."""
         return sparse.csr_array(sparse.block_diag([matrix] * self.domain.image[0], format="csr"))
 
-    def _tile(self, plane: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _tile(self, plane: Mask) -> Mask:
         return np.tile(plane, self.domain.image[0])
 
     def split(self) -> tuple[AbstractPiece, ...]:
@@ -143,7 +143,7 @@ class RotationPiece(AbstractPiece):
         high = np.where(self._tile(self._whole.black), black, white)
         return np.full(self.domain.size, black - margin), high + margin
 
-    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def changes(self) -> tuple[Mask, Mask]:
         moves = self._tile(np.hypot(*offsets(*self.domain.image[1:])) > 0)
         return moves & ~self._tile(self._whole.black), moves
 

@@ -18,14 +18,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Index, Mask
 from vhagar.perturbation.interpolation import GRID_SNAP, offsets, snap, sources
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 # Bound on the rounding error of a coordinate, here and where weights are defined, for each row and
 # column of the image: the sine of 360 degrees errs by 2e-15, and sums by less.

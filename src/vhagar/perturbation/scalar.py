@@ -17,9 +17,10 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.perturbation.affine import relaxed_map
 from vhagar.perturbation.clipped_box import ClippedBox
-from vhagar.perturbation.domain import Array, Domain, Mask
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.piece import ROUNDING, AbstractPiece

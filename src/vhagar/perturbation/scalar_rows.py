@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from vhagar.perturbation.domain import Array, Domain
+from vhagar.array_types import Array
+from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import Expression, RelaxedInput, add_condition_rows, picked
 from vhagar.solver.linear_model import Block, Columns, LinearModel, Products

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Mask
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import require_within
@@ -29,7 +29,7 @@ def require_inside(
         )
 
 
-def square_mask(domain: Domain, row: int, column: int, width: int) -> NDArray[np.bool_]:
+def square_mask(domain: Domain, row: int, column: int, width: int) -> Mask:
     """The mask, flat and in every channel, of the square with this top-left corner."""
     mask = np.zeros(domain.image, dtype=np.bool_)
     mask[:, row - 1 : row - 1 + width, column - 1 : column - 1 + width] = True

@@ -9,7 +9,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.perturbation.domain import Array, Domain, Mask
+from vhagar.array_types import Array, Mask
+from vhagar.perturbation.domain import Domain
 
 # Steeper edges are ignored, because rounding would cancel what they gain.
 _STEEPEST = 64.0

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidInput
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Most linear programs that one membership test solves, for inputs that least squares leaves open.
 _MOST_PROGRAMS = 256

@@ -12,12 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.problem import Problem
 
-Array = NDArray[np.float64]
 # The number of a piece, an input `(size,)` and the piece's parameters `(parameters,)`.
 Point = tuple[int, Array, Array]
 

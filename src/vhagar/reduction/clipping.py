@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.network import AbstractLayer, Network, Relu, SparseAffine
 from vhagar.problem import Problem
-from vhagar.reduction.base import AbstractReduction, AbstractRestore, Array, Point, Reduced
+from vhagar.reduction.base import AbstractReduction, AbstractRestore, Point, Reduced
 
-Mask = NDArray[np.bool_]
 Shape = tuple[int, ...]
 
 

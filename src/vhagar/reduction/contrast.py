@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Domain
-from vhagar.perturbation.domain import Array
 from vhagar.perturbation.relaxed import ModelImage, RelaxedPair, picked
 from vhagar.perturbation.support import Support
 from vhagar.problem import Problem
@@ -51,7 +50,7 @@ class BiasPiece(AbstractPiece):
     def apply(self, x: Array, parameters: Array) -> Array:
         return np.concatenate([x[:, :-1], self.project(parameters)], axis=1)
 
-    def contains(self, x: Array, x_p: Array, parameters: Array) -> NDArray[np.bool_]:
+    def contains(self, x: Array, x_p: Array, parameters: Array) -> Mask:
         return np.asarray(super().contains(x, x_p, parameters) & (x[:, -1] == 1.0))
 
     def image_bounds(self) -> tuple[Array, Array]:
@@ -61,7 +60,7 @@ class BiasPiece(AbstractPiece):
         low[-1], high[-1] = self.h_range
         return low, high
 
-    def changes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def changes(self) -> tuple[Mask, Mask]:
         last = np.arange(self.domain.size) == self.domain.size - 1
         return last & (self.h_range[1] > 1), last & (self.h_range[0] < 1)
 

@@ -11,17 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
 from vhagar.network.onnx_copy import INPUT, OUTPUT, clipped, copied, graph_around, standalone
 from vhagar.perturbation import AbstractPiece, Domain
 from vhagar.perturbation.formula import Formula
 from vhagar.problem import Problem
 from vhagar.reduction.base import AbstractReduction, AbstractRestore, Point, Reduced
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

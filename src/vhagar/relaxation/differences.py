@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.network import AbstractLinear, Affine, Convolution, Network, SparseAffine
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.piece import PIXELS_AT_ONCE
@@ -24,8 +24,6 @@ from vhagar.relaxation.interval import Bounds, linear_bounds
 from vhagar.relaxation.interval_hexagons import plain_hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.stages import Stage
-
-Array = NDArray[np.float64]
 
 
 def difference_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:

@@ -17,13 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.network import AbstractLinear, Network, Relu
 from vhagar.relaxation.interval import HALF_ULP
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # More than what one product loses to underflow.
 _UNDERFLOW = 2.0**-1022

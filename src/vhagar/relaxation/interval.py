@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.network import AbstractLayer, AbstractLinear, Affine, Network, Relu
-
-Array = NDArray[np.float64]
 
 # The relative rounding error of one float64 operation.
 HALF_ULP = 2.0**-53

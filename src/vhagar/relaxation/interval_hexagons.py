@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Mask
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, layer_bounds, network_bounds
 from vhagar.relaxation.stages import Stage
-
-Mask = NDArray[np.bool_]
 
 
 def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index, Mask
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.corners import Corners
@@ -34,10 +35,6 @@ from vhagar.relaxation.starts import (
 from vhagar.relaxation.twin_dual import Choice, paying, twin_bound
 from vhagar.runtime.deadline import NEVER, Deadline
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Index = NDArray[np.int64]
-
 # Entries of one batch of start coefficients; limits the memory for wide layers.
 _BATCH_ENTRIES = 3_000_000
 
@@ -53,9 +50,9 @@ class Refined:
     """
 
     layer: int
-    neurons: NDArray[np.int64]
+    neurons: Index
     below: list[tuple[NDArray[np.float32], NDArray[np.float32]]]
-    seen: list[NDArray[np.int64]] | None = None
+    seen: list[Index] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class SideProofs:
     base: TwinBounds
     target: int
     decisions: tuple[tuple[int, int, int, bool], ...]  # layer, neuron, copy, whether positive
-    places: NDArray[np.int64]
+    places: Index
     numbers: NDArray[np.float32]
 
 

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.solver.linear_model import Columns, LinearModel
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Relative to a neuron's range: corners closer than this are merged.
 ROUNDING = 1e-12

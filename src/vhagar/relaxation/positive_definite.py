@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.relaxation.interval import HALF_ULP
-
-Array = NDArray[np.float64]
 
 # Operations on one entry of the factor besides its row of products: the division (perhaps as a
 # product with a reciprocal, which rounds twice), the root, and one in reserve.

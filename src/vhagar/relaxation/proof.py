@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.layerwise import TwinBounds
 
 
@@ -26,7 +26,7 @@ class ProofKind(IntEnum):
     TIED = 7  # as QUADRATIC, with the input among the unknowns instead of its change
 
 
-def _none() -> NDArray[np.float64]:
+def _none() -> Array:
     return np.zeros(0)
 
 
@@ -40,7 +40,7 @@ class Proof:
 
     kind: ProofKind
     bounds: TwinBounds
-    numbers: Callable[[], NDArray[np.float64]] = _none
+    numbers: Callable[[], Array] = _none
 
 
 @dataclass(frozen=True, eq=False)

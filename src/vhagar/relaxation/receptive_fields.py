@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.network import Convolution
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.corners import Corners
@@ -23,8 +23,6 @@ from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.starts import Directions, neuron_starts
 from vhagar.relaxation.subnetworks import Subnetwork, View
 from vhagar.runtime.threads import in_threads
-
-Array = NDArray[np.float64]
 
 # Most entries of one tile's coefficients: enough to use numpy well, few enough for a cache.
 _TILE_ENTRIES = 2**16

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.relaxation.first_order.dual import Dual, LayerMultipliers, Steps, support_of_piece
 from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.first_order.objective import FixedObjective
@@ -18,9 +19,6 @@ from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of, neuron_starts
 from vhagar.relaxation.twin_dual import Choice
 from vhagar.runtime.deadline import NEVER, Deadline
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 # Most multipliers moved in all steps of a refinement together: some seconds of work.
 _MOST_STEPPED = 12_000_000

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.network import AbstractLinear, Network
 from vhagar.network.network import confidence
 from vhagar.relaxation.interval import HALF_ULP, Bounds, layer_bounds
-
-Array = NDArray[np.float64]
 
 # If k times the error of one rounding is at most this, k roundings err by at most 1.01 times that.
 _MOST_ROUNDING = 0.009

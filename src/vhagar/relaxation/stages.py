@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.network import AbstractLinear, Affine, Network
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.arrays import arange
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, network_bounds
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 Directions = tuple[tuple[float, float], ...]
 
 # The number of a hexagon's directions that are about the first copy alone; they come first.

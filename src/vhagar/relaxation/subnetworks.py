@@ -11,17 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index, Mask
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.slopes import quick_payment
 from vhagar.relaxation.stages import Stage, magnitudes_of
 from vhagar.relaxation.twin_dual import Backward, Choice, at_input, backward, paying
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,16 +20,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.decided_support import decided_support
 from vhagar.relaxation.arrays import AnyArray, zeros
 from vhagar.relaxation.corners import Corners, LayerDecisions
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.stages import Magnitudes, Stage
-
-Array = NDArray[np.float64]
 
 # By the size of a number in bytes; those of float32 serve only to estimate its errors.
 _HALF_ULPS = {8: HALF_ULP, 4: 2.0**-24}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.dataset import Neighbour
 from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
@@ -20,7 +21,6 @@ from vhagar.result.evidence import feature_changes
 from vhagar.result.figure import has_units, largest_change, picture
 from vhagar.result.numbers import down
 
-Array = NDArray[np.float64]
 _SIDE, _SPACE, _TOP = 118.0, 14.0, 40.0
 # A table of features: heights of rows, widths of columns, and how many rows there are at most.
 _ROW, _COLUMN, _MOST_ROWS = 16.0, 116.0, 16

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.drawing.colours import ramp_pixels
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.legend import legend
@@ -105,7 +105,7 @@ class SpatialHeatmap(AbstractFigure):
             for square in found.squares
         ]
 
-    def pixels(self) -> NDArray[np.float64]:
+    def pixels(self) -> Array:
         """The largest value among the squares that cover each pixel; NaN if there is none."""
         found = np.full((self.map.height, self.map.width), np.nan)
         for square in self.map.squares:

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.network import AbstractLinear, Network, Relu
 
 # Products of Python integers are slow; beyond this many, a tie stays undecided and is rejected.
 _MOST_PRODUCTS = 3_000_000
 
 
-def exact_scores(network: Network, x: NDArray[np.float64]) -> list[Fraction] | None:
+def exact_scores(network: Network, x: Array) -> list[Fraction] | None:
     """Compute the exact scores of one flat input; None if the network is too large for this."""
     linear = [layer for layer in network.layers if isinstance(layer, AbstractLinear)]
     if sum(layer.matrix.nnz for layer in linear) > _MOST_PRODUCTS:
@@ -35,7 +36,7 @@ def exact_scores(network: Network, x: NDArray[np.float64]) -> list[Fraction] | N
     return [Fraction(int(value)) * Fraction(2) ** exponent for value in values]
 
 
-def exact_confidence_sign(network: Network, x: NDArray[np.float64], label: int) -> int | None:
+def exact_confidence_sign(network: Network, x: Array, label: int) -> int | None:
     """Compute the exact sign of the confidence in `label`: -1, 0 or 1; None if undecided."""
     scores = exact_scores(network, x)
     if scores is None:
@@ -44,7 +45,7 @@ def exact_confidence_sign(network: Network, x: NDArray[np.float64], label: int) 
     return (margin > 0) - (margin < 0)
 
 
-def _integers(values: NDArray[np.float64]) -> tuple[NDArray[Any], int]:
+def _integers(values: Array) -> tuple[NDArray[Any], int]:
     """Write floats as `integers * 2**exponent`."""
     mantissas, exponents = np.frexp(np.asarray(values, dtype=np.float64).reshape(-1))
     whole = (mantissas * 2.0**53).astype(np.int64)
@@ -57,7 +58,7 @@ def _integers(values: NDArray[np.float64]) -> tuple[NDArray[Any], int]:
 
 
 def _apply(
-    matrix: sparse.csr_array, bias: NDArray[np.float64], values: NDArray[Any], exponent: int
+    matrix: sparse.csr_array, bias: Array, values: NDArray[Any], exponent: int
 ) -> tuple[NDArray[Any], int]:
     weights, weight_exponent = _integers(matrix.data)
     biases, bias_exponent = _integers(bias)

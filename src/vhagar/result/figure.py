@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
@@ -20,8 +20,6 @@ from vhagar.result.numbers import down, interval, span
 from vhagar.result.values import AbstractResult, Status
 from vhagar.result.witness import Witness
 from vhagar.result.words import outcome
-
-Array = NDArray[np.float64]
 
 FORMATS = ("png", "pdf", "svg")
 

@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.png import data_uri
 from vhagar.problem import Problem
@@ -85,7 +86,7 @@ def pictures(witness: Witness) -> str:
     return "".join(images)
 
 
-def _flat(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _flat(values: Array) -> Array:
     """Turn an input that is not an image into a row of pixels."""
     return values if values.ndim > 1 else values[None]
 

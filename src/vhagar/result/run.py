@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, AbstractReduction, reduce_problem
@@ -72,9 +70,9 @@ class Run:
     def offer_witness(
         self,
         target: int | None,
-        x: NDArray[np.float64],
+        x: Array,
         piece_index: int | None = None,
-        parameters: NDArray[np.float64] | None = None,
+        parameters: Array | None = None,
     ) -> Witness | Rejection:
         """Translate a candidate of `problem` into one of `original`, and offer it as a witness."""
         if piece_index is None or parameters is None:

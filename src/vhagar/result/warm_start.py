@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.result.run import Run
 from vhagar.result.values import BoundKind
 from vhagar.result.witness import Witness, WitnessCheck
 
-Array = NDArray[np.float64]
 # A target, an input, the number of a piece and its parameters.
 _Candidate = tuple[int | None, Array, int | None, Array | None]
 

@@ -21,8 +21,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import VhagarError
 from vhagar.network import onnx_bytes
 from vhagar.network.network import confidence
@@ -33,8 +33,6 @@ from vhagar.reduction.clipping import clip_of
 from vhagar.relaxation import Bounds, confidence_bounds, network_bounds
 from vhagar.result.exact import exact_confidence_sign
 from vhagar.result.numbers import down
-
-Array = NDArray[np.float64]
 
 # Uncertainty of a float32 confidence, relative to the largest score.
 _FLOAT32_NOISE = 1e-3

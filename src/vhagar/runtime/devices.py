@@ -9,9 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.runtime.cores import available_cores
 
@@ -97,9 +95,9 @@ def device_words(device: Any) -> str:
     return str(device.type)
 
 
-def as_numpy(tensor: Tensor) -> NDArray[np.float64]:
+def as_numpy(tensor: Tensor) -> Array:
     """A tensor's values as an array in float64."""
-    values: NDArray[np.float64] = tensor.detach().cpu().double().numpy()
+    values: Array = tensor.detach().cpu().double().numpy()
     return values
 
 

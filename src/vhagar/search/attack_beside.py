@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.options import AttackOptions
 from vhagar.result import Run
@@ -28,7 +26,7 @@ _SHARE, _LARGEST_SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.15, 0.6, 5.0, 20.0
 _PATIENCE = 6.0
 
 
-def attack_alone(run: Run, deadline: Deadline, dataset: NDArray[np.float64] | None) -> None:
+def attack_alone(run: Run, deadline: Deadline, dataset: Array | None) -> None:
     """One round of the attack in this process: as many steps every time, so that results repeat."""
     options = AttackOptions(
         rounds=1, polish=False, regions=False, seed=run.options.seed, device="cpu"
@@ -39,7 +37,7 @@ def attack_alone(run: Run, deadline: Deadline, dataset: NDArray[np.float64] | No
 
 
 def attack_beside(
-    run: Run, pool: AbstractPool, deadline: Deadline, dataset: NDArray[np.float64] | None
+    run: Run, pool: AbstractPool, deadline: Deadline, dataset: Array | None
 ) -> ConcurrentAttack:
     """Return the attack as it runs beside the workers of a search."""
     # Beside many workers, one more process takes little from them.

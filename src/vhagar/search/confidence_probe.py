@@ -7,15 +7,13 @@ input that is more confident ends it before it begins.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.sampling import STEP_RATIO, confidence_slopes
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.rounding import forward_error, sure_confidences
 from vhagar.result import BoundKind, Interval
-
-Array = NDArray[np.float64]
 
 # Random inputs, and gradient steps for each.
 _STARTS, _STEPS = 16, 20

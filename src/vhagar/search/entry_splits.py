@@ -12,14 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.domain_parts import part_of_domain
-
-Array = NDArray[np.float64]
 
 # An LP's entry this close to a whole number counts as one.
 _WHOLE = 1e-6

@@ -12,9 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.attack.sampling import Sampler
 from vhagar.problem import Problem, Target
 from vhagar.relaxation.input_boxes import ForwardBounds
@@ -67,7 +65,7 @@ class InputSearches:
     def is_done(self) -> bool:
         return all(search.is_done for search in self._searches)
 
-    def _sample(self, key: tuple[int, int], given: NDArray[np.float64] | None = None) -> None:
+    def _sample(self, key: tuple[int, int], given: Array | None = None) -> None:
         sampler = self._samplers[key]
         if sampler.round(given) and sampler.best is not None:
             best = sampler.best

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.attack.sampling import FEW_ENTRIES
 from vhagar.problem import Problem
 from vhagar.relaxation.input_boxes import Boxes, ForwardBounds, largest_over_pairs, ranges
 from vhagar.relaxation.interval import HALF_ULP
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 # Boxes that are halved at once, and in all.
 # Measured: acasxu_1_9 in 6 s, 64 at once 22,000 boxes, 256 at once 20,000.

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Mask
 from vhagar.errors import VhagarError
 from vhagar.problem import Problem
 from vhagar.result import Run
@@ -33,7 +34,6 @@ from vhagar.search.proof_store import ProofStore
 from vhagar.search.tree_state import SearchKind, TreeState, search_of, trees_of
 
 _NONE = -1
-Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 

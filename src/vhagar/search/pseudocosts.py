@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.decisions import PIXELS
 from vhagar.relaxation.lp.lambda_model import LambdaColumns
@@ -24,7 +24,6 @@ from vhagar.relaxation.lp.node_bound import Coefficients
 from vhagar.relaxation.proof import Proof
 from vhagar.solver.linear_model import Columns
 
-Array = NDArray[np.float64]
 Place = tuple[int, int, int]
 
 # Observations needed before a pseudocost is trusted.

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.solver.linear_model import Columns
-from vhagar.solver.lp_answer import Array, LpStatus
+from vhagar.solver.lp_answer import LpStatus
 from vhagar.solver.scaling import Scaled
 
 # Iterations of the interior point method, which usually takes 20 to 40.

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from vhagar.array_types import Array
 
 
 class LpStatus(Enum):

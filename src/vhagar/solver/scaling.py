@@ -7,11 +7,9 @@ the weights of the network: a solver's absolute tolerances mean the same for eve
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.solver.linear_model import LinearArrays
-
-Array = NDArray[np.float64]
 
 # Solvers drop coefficients up to about 1e-9 with no more than a warning; SCIP takes them for 0.
 SMALLEST_COEFFICIENT = 2e-9

@@ -7,12 +7,10 @@ import sqlite3
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.result import Suggestion, Witness
 from vhagar.sweep.schema import CHOICE, NO_TARGET
-
-Array = NDArray[np.float64]
 
 
 def target_of(goal: int | None) -> int:

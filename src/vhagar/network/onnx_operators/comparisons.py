@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Graph, Linear, Tensor, times
-from vhagar.network.layers import Array
 from vhagar.network.maps import ScaleMap
 from vhagar.network.onnx_node import Comparison, Constant, Node, Operand
 from vhagar.network.units import maximum, minimum

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
 from vhagar.network.convolution import Convolution
 from vhagar.network.graph import Tensor
-from vhagar.network.layers import Array, Shape
+from vhagar.network.layers import Shape
 from vhagar.network.maps import ConvolutionMap, DenseMap, SparseMap
 from vhagar.network.onnx_node import Node
 from vhagar.network.onnx_operators.windows import automatic_padding

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Mask
 from vhagar.errors import InvalidNetwork
 from vhagar.network.layers import Shape
 from vhagar.network.maps import Indices
@@ -90,7 +90,7 @@ def _together(shape: Shape, places: list[Indices], after: Shape) -> Windows:
     """Combine the positions along each axis into windows."""
     axes = len(places)
     number = np.zeros((1,) * (2 * axes), dtype=np.int64)
-    inside: NDArray[np.bool_] = np.ones_like(number, dtype=np.bool_)
+    inside: Mask = np.ones_like(number, dtype=np.bool_)
     padded = inside
     for k, place in enumerate(places):
         form = [1] * (2 * axes)

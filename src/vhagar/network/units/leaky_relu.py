@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vhagar.array_types import Array
 from vhagar.network.graph import Graph, Tensor, times
-from vhagar.network.layers import Array
 
 
 def leaky_relu(graph: Graph, operand: Tensor, slope: float | Array) -> Tensor:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.network.graph import Graph, Tensor, Term, spread, times
-from vhagar.network.layers import Array, Shape
+from vhagar.network.layers import Shape
 from vhagar.network.maps import selection
 from vhagar.network.units.max_pool import EntryGroups, largest, smallest
 

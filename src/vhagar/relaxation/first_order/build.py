@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.relaxation.first_order.dual import Dual
 from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.first_order.support import Pixels, support_of
@@ -17,8 +18,6 @@ from vhagar.relaxation.receptive_fields import LocalNetwork
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.subnetworks import View
 from vhagar.runtime.devices import require_torch
-
-Array = NDArray[np.float64]
 
 
 def hexagon_tensors(hexagons: Hexagons, device: Any) -> Hexagons:
@@ -37,7 +36,7 @@ def hexagon_tensors(hexagons: Hexagons, device: Any) -> Hexagons:
     return Hexagons.of((tensor(side, device=device) for side in sides), h.ratio)
 
 
-def _as_if_on(hexagons: Hexagons, linear: NDArray[np.bool_]) -> Hexagons:
+def _as_if_on(hexagons: Hexagons, linear: Mask) -> Hexagons:
     h = hexagons
     return Hexagons(
         np.where(linear, 0.0, h.lower),

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.arrays import AnyArray, namespace
 from vhagar.relaxation.first_order.fused import Adam, Free, offset, quick_free, step
@@ -25,7 +26,6 @@ from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.twin_dual import Choice, Payment, backward
 from vhagar.runtime.devices import full_precision
 
-Array = NDArray[np.float64]
 # Maps coefficients `(rows, pixels)` to the value `(rows,)` and the pair that attains it.
 Support = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
 

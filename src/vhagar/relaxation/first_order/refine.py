@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.corners import Corners
@@ -26,8 +27,6 @@ from vhagar.relaxation.twin_dual import Choice, backward
 from vhagar.runtime.devices import Tensor, full_precision, in_parts, require_torch
 from vhagar.runtime.threads import in_threads
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 Tile = tuple[int, int]
 
 # Numbers in memory for each coefficient: the free ones, Adam's moments, and intermediate results.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.problem import Problem
 from vhagar.relaxation.first_order.build import whole_dual
 from vhagar.relaxation.first_order.dual import LayerMultipliers, Steps
@@ -20,8 +20,6 @@ from vhagar.relaxation.refinement import as_numbers
 from vhagar.relaxation.starts import ClassMultipliers, outward, score_size
 from vhagar.relaxation.twin_dual import Choice
 from vhagar.runtime.devices import require_torch
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Mask
 from vhagar.relaxation.layerwise import TwinBounds
-
-Mask = NDArray[np.bool_]
 
 # Iterations of the simplex method per row, and seconds per iteration and entry of the matrix.
 # Measured: conv2 of the paper `linf(0.05)` 0.2 s (0.2 estimated), VNN-COMP's mnistfc 256x2 2 to 4 s

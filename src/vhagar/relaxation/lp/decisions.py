@@ -8,11 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.twin_dual import Allowed
-
-Array = NDArray[np.float64]
 
 _NONE = np.zeros(0, dtype=np.int64)
 

@@ -10,14 +10,13 @@ of them, they are restored.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import PairModel
 from vhagar.relaxation.lp.node_bound import Coefficients
 from vhagar.solver.linear_model import Columns
 
-Array = NDArray[np.float64]
 Place = tuple[int, int]  # a ReLU layer and a neuron in it
 
 # A layer with fewer such rows keeps them, because omitting them saves nothing.

@@ -8,8 +8,8 @@ bounded. As everywhere, the LP only proposes multipliers; the bound is computed 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.errors import SolverFailure
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.influence_cones import AT_ONCE, relaxed_cone
@@ -19,9 +19,6 @@ from vhagar.relaxation.refinement import refine_by
 from vhagar.relaxation.starts import hexagon_directions
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.solver.simplex import Simplex
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 # Largest share of the undecided neurons that may differ between the copies.
 _LARGEST_SHARE = 0.25

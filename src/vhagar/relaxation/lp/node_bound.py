@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
@@ -20,8 +20,6 @@ from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.stages import Magnitudes
 from vhagar.relaxation.starts import outward
 from vhagar.relaxation.twin_dual import Added, Allowed, coefficients, paying, twin_bound
-
-Array = NDArray[np.float64]
 
 # Share of the source's multipliers: smaller ones of the target's are due to costs slightly off.
 # Measured: conv1 `rotation(10)`, where the exact multipliers are 0, has 1e-5 (PERFORMANCE.md).

@@ -14,8 +14,8 @@ import hashlib
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
@@ -28,7 +28,6 @@ from vhagar.relaxation.twin_dual import Added, Allowed
 from vhagar.solver.lp_answer import LpAnswer
 from vhagar.solver.simplex import Simplex
 
-Array = NDArray[np.float64]
 # A layer, a neuron and a direction.
 Place = tuple[int, int, int]
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.quadratic.differences import Differences
 
-Array = NDArray[np.float64]
 # Starts of the ascent, and the most rounds of each.
 _STARTS, _ROUNDS = 12, 60
 

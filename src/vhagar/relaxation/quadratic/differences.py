@@ -16,17 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index, Mask
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.spectral.slopes import InputChange, input_change
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 # A ReLU layer and a unit of it.
 Place = tuple[int, int]
 

@@ -19,11 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.quadratic.differences import Differences
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.quadratic.differences import Differences
 from vhagar.relaxation.quadratic.dual import Multipliers, evaluate
-
-Array = NDArray[np.float64]
 
 # Most steps, and most halvings of one step.
 _STEPS, HALVINGS = 30, 12

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.arrays import ADAM
 from vhagar.relaxation.quadratic.ascent import Ascent
 from vhagar.relaxation.quadratic.differences import Differences
 from vhagar.relaxation.quadratic.dual import DualEvaluation, Multipliers, evaluate
 from vhagar.relaxation.quadratic.layer_scales import HALVINGS, with_scaled_layers
-
-Array = NDArray[np.float64]
 
 # Shares of a layer's mean, each tried, that are added to the ascent's value of a pair or an input.
 _SMOOTHING = (0.1, 0.3, 1.0, 3.0)

@@ -14,14 +14,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.positive_definite import is_positive_definite
 from vhagar.relaxation.quadratic.differences import Differences
 from vhagar.relaxation.quadratic.dual import Multipliers, evaluate
-
-Array = NDArray[np.float64]
 
 # Far more than products lose to underflow; and the multipliers' range, far from overflow.
 _UNDERFLOW, _SMALLEST, _LARGEST = 1e-250, 1e-60, 1e60

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.spectral.expansion import Chain, Expansion, Pair, expand
@@ -36,8 +37,6 @@ from vhagar.relaxation.spectral.slopes import (
     input_change,
     layer_slopes,
 )
-
-Array = NDArray[np.float64]
 
 # More than the relative error of the few operations from the proven norms to the bound.
 _ROUNDING = 2.0**-40

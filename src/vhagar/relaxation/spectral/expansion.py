@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.network import Network
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.spectral.slopes import InputChange, LayerSlopes
 from vhagar.relaxation.stages import stages_of
 
-Array = NDArray[np.float64]
 # Sparse or dense.
 Matrix = Any
 # From a layer to a later one; layer 0 is the input, and ReLU layers count from 1.

@@ -11,14 +11,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.positive_definite import is_positive_definite, is_sparse_positive_definite
 from vhagar.relaxation.spectral.expansion import Block, Matrix
-
-Array = NDArray[np.float64]
 
 # Relative distances above the proposed largest eigenvalue at which the proof is tried, in order.
 _SLACKS = (1e-5, 1e-3, 3e-2)

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.relaxation.arrays import ADAM
 from vhagar.relaxation.spectral.expansion import Expansion, Pair
-
-Array = NDArray[np.float64]
 
 # Vectors of the subspace iteration, and its rounds per gradient step.
 _VECTORS, _ROUNDS = 6, 2

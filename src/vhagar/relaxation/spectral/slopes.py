@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.differences import pixel_differences
 from vhagar.relaxation.interval import Bounds, network_bounds
 from vhagar.relaxation.stages import stages_of
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Relative to a neuron's bounds: a sign closer to 0 than this is left open.
 _CLEAR = 1e-9

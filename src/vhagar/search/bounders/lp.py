@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.bounds_cache import BoundsCache
@@ -37,9 +35,6 @@ _NARROW = 0.01
 _NOT_TIGHT = 1e-6
 
 _CLOSED = Branched(Outcome.CLOSED)
-
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.decisions import Decision
@@ -35,8 +35,6 @@ from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcom
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import SLOPE, Node, Region
 from vhagar.search.region_cache import RecentlyUsed
-
-Array = NDArray[np.float64]
 
 # Steps at a root.
 _ROOT = Schedule(100, lengths=(0.1, 0.02), barriers=(0.03, 0.003))

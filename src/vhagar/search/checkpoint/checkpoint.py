@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.problem import Problem, Target
 from vhagar.result import BoundKind, Run
@@ -33,7 +34,6 @@ from vhagar.search.proof_log import name_of
 from vhagar.search.proof_tree import ProofTree
 from vhagar.search.tree_state import SearchKind, TreeState, trees_of
 
-Array = NDArray[np.float64]
 _DTYPES: dict[str, np.dtype[Any]] = TREE_PARTS | {
     f"{kind.name} {state} {part}": dtype
     for kind in SearchKind

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.network.layers import Relu
 from vhagar.problem import Problem
@@ -152,7 +153,7 @@ class NodeReader:
 
 
 def _starts(columns: Columns) -> list[Multipliers]:
-    numbers: NDArray[np.float64] = columns["multipliers"].astype(np.float64)
+    numbers: Array = columns["multipliers"].astype(np.float64)
     _require(bool((np.isfinite(numbers) & (numbers >= 0)).all()), "multipliers are negative")
     sizes = columns["starts"]
     _require(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.attack.options import AttackOptions
@@ -21,7 +22,6 @@ from vhagar.runtime.pool import AbstractPool
 from vhagar.search.mip.encoding import Encoding
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
-from vhagar.solver.linear_model import Array
 
 _SCHEDULE = AttackSchedule(share=0.5, most=60.0)
 # Least time for the attack after preparation has ended: a share of the remaining time, or seconds.

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.dependency import (
     ConcreteBounds,
     Ranges,
@@ -34,8 +34,6 @@ from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, confidence_bounds
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
-
-Array = NDArray[np.float64]
 
 # The target rows, and the least confidence, are relaxed by this much of the scores. A problem that
 # is feasible only at a tie then has an interior, so that no solver within its tolerances can call

@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.search.mip.encoding import Encoding
-from vhagar.solver.linear_model import Array, Columns, LinearArrays
+from vhagar.solver.linear_model import Columns, LinearArrays
 
 # Widening of the bounds of v: presolve has failed on bounds within a tolerance of what the rows
 # imply.

@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.mip.encoding import Encoding, encode
 from vhagar.solver.backends import SolveStatus
 from vhagar.solver.backends.highs import HighsModel
-
-Array = NDArray[np.float64]
 
 # Target margins to try, relative to the scores: float32 must still see the smallest that works.
 # With the last, the target wins only at an exact tie.

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction import Reduced
 from vhagar.relaxation import Bounds, largest_confidence
@@ -32,8 +32,6 @@ from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.polish import Polish, WitnessCandidate, first_accepted
 from vhagar.search.mip.preparation import UNPREPARED, Prepared
 from vhagar.solver.backends import AbstractModel, Solved, SolveStatus, backend_named
-
-Array = NDArray[np.float64]
 
 # Seconds of the first time slice of a piece; later ones are longer.
 _FIRST_SLICE = 2.0

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import SolverFailure, SolverUnavailable
 from vhagar.solver.backends.listener import (
     Listener,
@@ -27,8 +27,6 @@ from vhagar.solver.backends.listener import (
 from vhagar.solver.backends.status import STATUSES, SolveStatus
 from vhagar.solver.linear_model import Columns, LinearArrays
 from vhagar.solver.scaling import Scaled
-
-Array = NDArray[np.float64]
 
 # Tolerance of rows, reduced costs and integers that every solver must keep, in the scaled model.
 TOLERANCE = 1e-9

@@ -12,15 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.errors import SolverFailure, SolverUnavailable
-from vhagar.solver.backends.base import (
-    TOLERANCE,
-    AbstractModel,
-    Array,
-    Capabilities,
-    Request,
-    Solved,
-)
+from vhagar.solver.backends.base import TOLERANCE, AbstractModel, Capabilities, Request, Solved
 from vhagar.solver.backends.duality import weak_duality
 from vhagar.solver.backends.listener import Listener
 

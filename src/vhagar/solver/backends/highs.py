@@ -15,15 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
-from vhagar.solver.backends.base import (
-    TOLERANCE,
-    AbstractModel,
-    Array,
-    Capabilities,
-    Request,
-    Solved,
-)
+from vhagar.solver.backends.base import TOLERANCE, AbstractModel, Capabilities, Request, Solved
 from vhagar.solver.backends.duality import weak_duality
 from vhagar.solver.backends.listener import Listener
 from vhagar.solver.scaling import SMALLEST_COEFFICIENT

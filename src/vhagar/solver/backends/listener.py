@@ -7,10 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
+from vhagar.array_types import Array
 
 OnBound = Callable[[float], None]
 OnSolution = Callable[[Array], None]

@@ -8,8 +8,8 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.problem import Problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.first_order.refine import memory_for
@@ -26,8 +26,6 @@ from vhagar.search.bounders.gpu.tasks import Suitable
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 from vhagar.search.region_cache import RecentlyUsed, Regions
-
-Array = NDArray[np.float64]
 
 _MOST_REGIONS = 8
 # Of the memory that may be used, what the states of a region take.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.hexagon import CORNERS
@@ -22,8 +23,6 @@ from vhagar.relaxation.starts import outward
 from vhagar.relaxation.twin_dual import Backward, at_input, backward, paying
 from vhagar.runtime.devices import Tensor, require_torch
 from vhagar.runtime.threads import in_threads
-
-Array = NDArray[np.float64]
 
 # Nodes whose supports are evaluated together.
 _BLOCK = 128

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.runtime.devices import Tensor, require_torch
 from vhagar.search.bounders.gpu.region import GpuRegion
 from vhagar.search.bounders.gpu.states import States
 from vhagar.search.bounders.gpu.steps import BALANCE, Iterates
 from vhagar.search.node import Node
-
-Array = NDArray[np.float64]
 
 # Candidates for the balance of primal and dual steps, and the nodes by which one is chosen.
 _BALANCES, _TUNED_BY = (BALANCE, 0.05, 0.5, 1.5), 16

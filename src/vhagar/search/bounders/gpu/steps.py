@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.runtime.devices import Tensor, full_precision, require_torch
 from vhagar.search.bounders.gpu.move import move
 from vhagar.solver.linear_model import LinearArrays
-
-Array = NDArray[np.float64]
 
 # Ratio of dual to primal step sizes, and the over-relaxation.
 BALANCE, _RELAXATION = 0.15, 1.8
