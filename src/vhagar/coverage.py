@@ -28,15 +28,7 @@ from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.rounding import forward_error, sure_confidences
-from vhagar.result import (
-    BoundKind,
-    Coverage,
-    CoverageCounts,
-    Result,
-    Status,
-    Witness,
-    WitnessCheck,
-)
+from vhagar.result import BoundKind, Coverage, CoverageCounts, Result, Status, Witness, WitnessCheck
 from vhagar.runtime.deadline import Deadline
 
 # Of the time for a problem with a data set; the rest is for attacks on its inputs.

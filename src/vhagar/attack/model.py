@@ -6,14 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vhagar.errors import VhagarError
-from vhagar.network import (
-    AbstractLayer,
-    AbstractLinear,
-    Convolution,
-    Network,
-    Relu,
-    SparseAffine,
-)
+from vhagar.network import AbstractLayer, AbstractLinear, Convolution, Network, Relu, SparseAffine
 from vhagar.runtime.devices import Tensor, require_torch, sparse_tensor
 
 # Most entries of a sparse layer that is made dense, because dense products are faster.

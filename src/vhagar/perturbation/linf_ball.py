@@ -16,13 +16,7 @@ from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.piece import AbstractPiece
-from vhagar.perturbation.relaxed import (
-    Expression,
-    ModelImage,
-    RelaxedPair,
-    add_domain_rows,
-    picked,
-)
+from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, add_domain_rows, picked
 from vhagar.perturbation.support import Ball, Support, SupportCorners
 from vhagar.solver.linear_model import Columns, LinearModel
 

@@ -33,12 +33,7 @@ from vhagar.perturbation.relaxed import (
     constants,
     picked,
 )
-from vhagar.perturbation.support import (
-    Ball,
-    PixelCorners,
-    Support,
-    SupportCorners,
-)
+from vhagar.perturbation.support import Ball, PixelCorners, Support, SupportCorners
 from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
 

@@ -25,12 +25,7 @@ from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.piece import ROUNDING, AbstractPiece
 from vhagar.perturbation.ranges import Range
-from vhagar.perturbation.relaxed import (
-    ModelImage,
-    RelaxedInput,
-    RelaxedPair,
-    picked,
-)
+from vhagar.perturbation.relaxed import ModelImage, RelaxedInput, RelaxedPair, picked
 from vhagar.perturbation.scalar_rows import ScalarRows, relaxed_product
 from vhagar.perturbation.support import PixelCorners, Support, SupportCorners
 from vhagar.solver.linear_model import Columns, LinearModel

@@ -17,11 +17,7 @@ from vhagar.result.evidence import (
 )
 from vhagar.result.numbers import down, gap, interval, percent, seconds, span, up
 from vhagar.result.serialize import check_command
-from vhagar.result.values import (
-    AbstractResult,
-    BoundKind,
-    Status,
-)
+from vhagar.result.values import AbstractResult, BoundKind, Status
 
 # From here on exp(-upper) is too small to distinguish from 0.
 _CERTAIN = 30.0

@@ -31,12 +31,7 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.spectral.expansion import Chain, Expansion, Pair, expand
 from vhagar.relaxation.spectral.norms import UNDERFLOW, norm_bound
 from vhagar.relaxation.spectral.scalings import Scalings, ScalingSearch
-from vhagar.relaxation.spectral.slopes import (
-    InputChange,
-    LayerSlopes,
-    input_change,
-    layer_slopes,
-)
+from vhagar.relaxation.spectral.slopes import InputChange, LayerSlopes, input_change, layer_slopes
 
 # More than the relative error of the few operations from the proven norms to the bound.
 _ROUNDING = 2.0**-40

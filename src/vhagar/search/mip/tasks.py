@@ -9,12 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vhagar.dependency import (
-    ConcreteBounds,
-    DependencyOptions,
-    Relations,
-    find_dependencies,
-)
+from vhagar.dependency import ConcreteBounds, DependencyOptions, Relations, find_dependencies
 from vhagar.errors import SolverUnavailable
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds

@@ -17,13 +17,7 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.errors import SolverFailure, SolverUnavailable
-from vhagar.solver.backends.listener import (
-    Listener,
-    OnBound,
-    OnNodes,
-    OnSolution,
-    ShouldStop,
-)
+from vhagar.solver.backends.listener import Listener, OnBound, OnNodes, OnSolution, ShouldStop
 from vhagar.solver.backends.status import STATUSES, SolveStatus
 from vhagar.solver.linear_model import Columns, LinearArrays
 from vhagar.solver.scaling import Scaled

@@ -14,13 +14,7 @@ from typing import Any
 import numpy as np
 
 from vhagar.errors import SolverFailure
-from vhagar.solver.backends.base import (
-    TOLERANCE,
-    AbstractModel,
-    Capabilities,
-    Request,
-    Solved,
-)
+from vhagar.solver.backends.base import TOLERANCE, AbstractModel, Capabilities, Request, Solved
 from vhagar.solver.backends.listener import Listener
 
 _PARAMETERS: dict[str, Any] = {
