@@ -21,15 +21,16 @@ from vhagar.drawing.figure import csv_text
 from vhagar.drawing.png import png_bytes
 from vhagar.drawing.shapes import Rect, Text
 from vhagar.errors import InvalidInput
-from vhagar.report.compare import comparisons, percentages
+from vhagar.report.compare import comparisons
 from vhagar.report.data import Entry, StudyData
 from vhagar.report.export import KINDS, OF_STUDIES, export, figures
 from vhagar.report.gallery import witness_figure
-from vhagar.report.pairs import PairCell, measured, pair_cells, pair_heatmaps, short
+from vhagar.report.pairs import measured, pair_cells, pair_heatmaps, short
 from vhagar.report.spatial import spatial_heatmaps
 from vhagar.report.table import COLUMNS, table_rows
 from vhagar.report.timeline import StudyOverTime, bounds_over_time, study_over_time
 from vhagar.result.timeline import ticks
+from vhagar.result.values import percentages
 
 MakeEntry = Callable[..., Entry]
 MakeStudy = Callable[..., StudyData]
@@ -146,13 +147,12 @@ def test_networks_are_compared_by_what_they_can_reach(
 
 
 def test_percentages_are_rounded_outward() -> None:
-    cell = PairCell(0, 1, 1.0, 3.0, 1)
-    low, high = percentages(cell, (7.0, 9.0)) or (0.0, 0.0)
+    low, high = percentages((1.0, 3.0), (7.0, 9.0)) or (0.0, 0.0)
     assert low <= Fraction(100) / 9
     assert high >= Fraction(300) / 7
-    assert percentages(cell, None) is None
-    assert percentages(cell, (0.0, 9.0)) == (low, 100.0)
-    assert percentages(replace(cell, lower=0.0, upper=0.0), (7.0, 9.0)) == (0.0, 0.0)
+    assert percentages((1.0, 3.0), None) is None
+    assert percentages((1.0, 3.0), (0.0, 9.0)) == (low, 100.0)
+    assert percentages((0.0, 0.0), (7.0, 9.0)) == (0.0, 0.0)
 
 
 def test_one_network_is_compared_with_itself_in_its_own_units(

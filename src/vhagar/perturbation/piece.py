@@ -46,8 +46,8 @@ ROUNDING = 2.0**-49
 _SHARES = 2
 # Relative changes of coefficients that are rounding errors.
 _NO_CHANGE = 1e-12
-# Pixels whose images, or differences, are bounded at once.
-PIXELS_AT_ONCE = 64
+# Pixels that are bounded at once.
+_PIXELS_AT_ONCE = 64
 
 
 class AbstractPiece(ABC):
@@ -270,15 +270,19 @@ class AbstractPiece(ABC):
         low, high = self.image_bounds()
         if self.domain.whole:
             return low, high
-        low, high = low.copy(), high.copy()
-        for begin in range(0, self.domain.size, PIXELS_AT_ONCE):
-            pixels = np.arange(begin, min(begin + PIXELS_AT_ONCE, self.domain.size))
-            part, columns = self.local(pixels)
-            unit = np.zeros((len(pixels), len(columns)))
-            unit[np.arange(len(pixels)), np.searchsorted(columns, pixels)] = 1.0
-            nothing = np.zeros_like(unit)
-            high[pixels] = np.minimum(high[pixels], part.support(nothing, unit).value)
-            low[pixels] = np.maximum(low[pixels], -part.support(nothing, -unit).value)
+        least, most = self.pixel_ends(np.arange(self.domain.size), 0.0)
+        return np.maximum(low, least), np.minimum(high, most)
+
+    def pixel_ends(self, pixels: Columns, on_x: float) -> tuple[Array, Array]:
+        """The ends of `x_p + on_x * x` of some pixels, by supports."""
+        low, high = np.zeros((2, len(pixels)))
+        for begin in range(0, len(pixels), _PIXELS_AT_ONCE):
+            some = slice(begin, begin + _PIXELS_AT_ONCE)
+            part, columns = self.local(pixels[some])
+            unit = np.zeros((len(pixels[some]), len(columns)))
+            unit[np.arange(len(unit)), np.searchsorted(columns, pixels[some])] = 1.0
+            high[some] = part.support(on_x * unit, unit).value
+            low[some] = -part.support(-on_x * unit, -unit).value
         return low, high
 
     def rounding(self, a: Array, b: Array) -> Array:

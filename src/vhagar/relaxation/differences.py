@@ -18,7 +18,6 @@ import numpy as np
 from vhagar.array_types import Array
 from vhagar.network import AbstractLinear, Affine, Convolution, Network, SparseAffine
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.piece import PIXELS_AT_ONCE
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.interval import Bounds, linear_bounds
 from vhagar.relaxation.interval_hexagons import plain_hexagons
@@ -48,13 +47,7 @@ def pixel_differences(piece: AbstractPiece) -> Bounds:
     rises, falls = piece.changes()
     low, high = np.zeros(size), np.zeros(size)
     moving = np.flatnonzero(rises | falls)
-    for begin in range(0, len(moving), PIXELS_AT_ONCE):
-        pixels = moving[begin : begin + PIXELS_AT_ONCE]
-        part, columns = piece.local(pixels)
-        unit = np.zeros((len(pixels), len(columns)))
-        unit[np.arange(len(pixels)), np.searchsorted(columns, pixels)] = 1.0
-        high[pixels] = part.support(-unit, unit).value
-        low[pixels] = -part.support(unit, -unit).value
+    low[moving], high[moving] = piece.pixel_ends(moving, -1.0)
     # A pixel that never rises has no positive difference, whatever rounding gave.
     return Bounds(
         np.where(falls, low, np.maximum(low, 0.0)), np.where(rises, high, np.minimum(high, 0.0))

@@ -19,6 +19,7 @@ from vhagar.report.class_labels import CELL, ClassLabels
 from vhagar.report.data import Group, StudyData
 from vhagar.report.pairs import PairCell, pair_cells
 from vhagar.result.numbers import down, up
+from vhagar.result.values import Ends, percentages
 
 MOST_COMPARISONS = 15
 _TOP = 44.0
@@ -32,9 +33,6 @@ _LETTER = {"first": "A", "second": "B", "open": "=", "unasked": "-"}
 _WORDS = {"first": "A", "second": "B", "open": "overlap", "unasked": "not asked"}
 # Intervals that are at most this many percentage points apart are called equal.
 _SAME = 1.0
-
-
-Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -225,16 +223,6 @@ def _cells(
     for cell in pair_cells(entries):
         ends: Ends | None = (cell.lower, cell.upper)
         if by_percent:
-            ends = percentages(cell, study.largest_of(of_source[cell.source]))
+            ends = percentages((cell.lower, cell.upper), study.largest_of(of_source[cell.source]))
         found[cell.source, cell.target] = (cell, ends)
     return found
-
-
-def percentages(cell: PairCell, largest: Ends | None) -> Ends | None:
-    """The interval in percent of the maximal confidence, rounded outward; None if unknown."""
-    if largest is None:
-        return None
-    low = 100 * cell.lower / largest[1] if largest[1] > 0 else 0.0
-    high = 100 * cell.upper / largest[0] if largest[0] > 0 else 100.0
-    # Two operations were rounded, each by at most half an ulp.
-    return low * (1 - 2.0**-51), min(high * (1 + 2.0**-51), 100.0) if cell.upper > 0 else 0.0

@@ -12,6 +12,8 @@ from vhagar.problem import Problem
 from vhagar.result.numbers import interval, seconds
 from vhagar.result.witness import Witness
 
+Ends = tuple[float, float]
+
 
 class Status(Enum):
     """How a run ended; the value is the message."""
@@ -167,17 +169,25 @@ class AbstractResult:
         return Interval(self.lower, self.upper, self.kind)
 
     @property
-    def percent(self) -> tuple[float, float] | None:
+    def percent(self) -> Ends | None:
         """The bounds as percentages of the maximal confidence, rounded outward.
 
         None as long as `max_confidence` is unknown (see `vhagar.max_confidence`).
         """
-        reference = self.max_confidence
-        if reference is None:
-            return None
-        low = 100 * self.lower / reference.upper if reference.upper > 0 else 0.0
-        high = 100 * self.upper / reference.lower if reference.lower > 0 else 100.0
-        # Two operations were rounded, each by at most half an ulp.
-        low, high = low * (1 - 2.0**-51), high * (1 + 2.0**-51)
-        # The robust bound can never exceed the maximal confidence itself.
-        return low, (min(high, 100.0) if self.upper > 0 else 0.0)
+        known = self.max_confidence
+        largest = None if known is None else (known.lower, known.upper)
+        return percentages((self.lower, self.upper), largest)
+
+
+def percentages(ends: Ends, largest: Ends | None) -> Ends | None:
+    """An interval in percent of the maximal confidence, rounded outward; None if that is unknown.
+
+    No robustness bound exceeds the maximal confidence.
+    """
+    if largest is None:
+        return None
+    low = 100 * ends[0] / largest[1] if largest[1] > 0 else 0.0
+    high = 100 * ends[1] / largest[0] if largest[0] > 0 else 100.0
+    # Two operations were rounded, each by at most half an ulp.
+    low, high = low * (1 - 2.0**-51), high * (1 + 2.0**-51)
+    return low, (min(high, 100.0) if ends[1] > 0 else 0.0)

@@ -15,7 +15,7 @@ from vhagar.errors import InvalidInput, SolverFailure, SolverUnavailable
 from vhagar.options import Options
 from vhagar.reduction import Reduced
 from vhagar.result import BoundKind, Run
-from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import AbstractPool, Channel, Finished
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.mip.attack_phase import AttackPhase, attack_first
@@ -28,7 +28,7 @@ from vhagar.search.mip.messages import (
 )
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import Prepared, prepare
-from vhagar.search.mip.target import TargetSearch, stopwatch
+from vhagar.search.mip.target import TargetSearch
 from vhagar.search.mip.tasks import BoundsWorker, InProcessRunner, PoolRunner
 from vhagar.solver.backends import backend_named
 
@@ -161,8 +161,7 @@ def _take(run: Run, target: int | None, message: Message) -> None:
 def _search(argument: tuple[Reduced, int | None, MipOptions, Prepared], channel: Channel) -> None:
     """Search one target in a worker. The parent watches the time and ends the process."""
     reduced, target, options, prepared = argument
-    forever = stopwatch(float("inf"))
     try:
-        TargetSearch(reduced, target, options, channel.send, forever, prepared).run()
+        TargetSearch(reduced, target, options, channel.send, NEVER.is_late, prepared).run()
     except SolverUnavailable as missing:
         channel.send(SolverMissing(str(missing)))

@@ -11,7 +11,6 @@ The facts prepared for a piece (bounds, relations, hexagons) also hold for its p
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -302,8 +301,3 @@ class TargetSearch:
             return False
         self._lower = verdict.confidence
         return True
-
-
-def stopwatch(deadline: float) -> Callable[[], bool]:
-    """A function that says whether the deadline on the monotonic clock has passed."""
-    return lambda: time.monotonic() > deadline
