@@ -13,7 +13,7 @@ from paper_figures import TimeSplit
 from vhagar import read_onnx
 from vhagar.errors import InvalidInput
 from vhagar.network.fingerprint import fingerprint
-from vhagar.report.data import Entry, Goal, Group, NetworkFacts, StudyData
+from vhagar.report.data import Entry, Group, NetworkFacts, StudyData, TargetInterval
 from vhagar.report.export import csv_text
 from vhagar.result import BoundKind, Moment
 from vhagar.result.serialize import write_bytes
@@ -85,8 +85,8 @@ def _entry(
     targets = tuple(int(row["target"]) for row in rows)
     question = Question(facts.fingerprint, perturbation, source, targets, clip)
     group = Group(facts.name, facts.fingerprint, perturbation, clip)
-    goals = tuple(
-        Goal(
+    ends = tuple(
+        TargetInterval(
             int(row["target"]),
             float(row["lower"]),
             float(row["upper"]) if row["upper"] else math.inf,
@@ -94,7 +94,7 @@ def _entry(
         )
         for row in rows
     )
-    return Entry(number, question, group, first["status"], goals)
+    return Entry(number, question, group, first["status"], ends)
 
 
 _SPLIT_COLUMNS = ("engine", "problem", "part", "seconds")

@@ -109,7 +109,7 @@ def test_a_study_is_read_from_its_table(tmp_path: Path) -> None:
     path.write_text(PAIRS)
     study = read_study(path, facts, unclipped="occlusion")
     assert [(entry.source, entry.target) for entry in study.entries] == [(0, 1), (1, 0), (1, 2)]
-    assert study.entries[0].goals[0].kind is BoundKind.TWIN
+    assert study.entries[0].targets[0].kind is BoundKind.TWIN
     assert math.isinf(study.entries[2].upper)
     upper = next(one for one in pair_heatmaps(study) if one.measure == "upper")
     assert upper.group.label == "mnist_3x10, occlusion(14,14,5) unclipped"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vhagar.report.data import Entry, Event, Goal, Group, NetworkFacts, Run, StudyData
+from vhagar.report.data import Entry, Event, Group, NetworkFacts, Run, StudyData, TargetInterval
 from vhagar.result import BoundKind, Moment, Witness
 from vhagar.sweep.question import Question
 
@@ -32,28 +32,28 @@ def make_witness() -> Callable[..., Witness]:
 
 @pytest.fixture
 def make_entry(make_witness: Callable[..., Witness]) -> Callable[..., Entry]:
-    """An entry; `goals` gives `(lower, upper)` by target."""
+    """An entry; `ends` gives `(lower, upper)` by target."""
     counter = iter(range(1, 10_000))
 
     def make(
-        goals: dict[int | None, tuple[float, float]],
+        ends: dict[int | None, tuple[float, float]],
         source: int = 0,
         perturbation: str | None = "linf(0.1)",
         network: str = "one",
         status: str = "timeout",
         certificate: str | None = None,
     ) -> Entry:
-        targets = tuple(target for target in goals if target is not None)
+        targets = tuple(target for target in ends if target is not None)
         found = tuple(
-            Goal(target, lower, upper, BoundKind.TWIN if math.isfinite(upper) else None)
-            for target, (lower, upper) in goals.items()
+            TargetInterval(target, lower, upper, BoundKind.TWIN if math.isfinite(upper) else None)
+            for target, (lower, upper) in ends.items()
         )
         witnesses = {
-            target: make_witness(lower, target) for target, (lower, _) in goals.items() if lower > 0
+            target: make_witness(lower, target) for target, (lower, _) in ends.items() if lower > 0
         }
-        upper = max(goal.upper for goal in found)
+        upper = max(each.upper for each in found)
         history = (
-            (Moment(0.0, 0.0, 60.0), Moment(1.5, max(goal.lower for goal in found), upper))
+            (Moment(0.0, 0.0, 60.0), Moment(1.5, max(each.lower for each in found), upper))
             if math.isfinite(upper)
             else ()
         )

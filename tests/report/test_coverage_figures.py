@@ -25,10 +25,10 @@ from vhagar.report.page import page
 from vhagar.report.pairs import pair_heatmaps, scale_end
 from vhagar.report.sentences import standing, summary, tiles
 from vhagar.report.spatial import spatial_heatmaps
-from vhagar.result import BoundKind, Coverage, CoverageCounts
+from vhagar.result import BoundKind, Coverage, CoverageCounts, Interval
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
 from vhagar.sweep.runner import open_study
-from vhagar.sweep.snapshot import GoalBounds, Snapshot
+from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.study import Study
 
 from ..sweep.conftest import small_network
@@ -219,7 +219,7 @@ def store(tmp_path: Path) -> Store:
     store, _, _ = open_study(study, tmp_path / "s.db")
     store.begin_run({})
     number = next(n for n, question in store.problems() if question.targets == (1,))
-    store.improve(number, Snapshot(1.0, {1: GoalBounds(0.0, 0.1 + 0.2, BoundKind.TWIN)}, {}))
+    store.improve(number, Snapshot(1.0, {1: Interval(0.0, 0.1 + 0.2, BoundKind.TWIN)}, {}))
     return store
 
 

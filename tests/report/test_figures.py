@@ -226,7 +226,7 @@ def test_ticks_are_round_and_few(end: float) -> None:
 
 def test_the_table_has_a_row_for_each_target(study: StudyData) -> None:
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in table_rows(study)]
-    assert len(rows) == sum(len(entry.goals) for entry in study.entries)
+    assert len(rows) == sum(len(entry.targets) for entry in study.entries)
     assert rows[1]["certificate"] == "proof-7.json"
     assert rows[1]["percent"] == pytest.approx(15.0)  # 3 of at least 20
     assert rows[4]["upper"] is None

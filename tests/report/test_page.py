@@ -96,7 +96,7 @@ def test_features_and_classes_with_long_names_have_room(
     )
     assert entry.group.label == "one, features([mean radius,age],[0.1,0.2]), over ward"
     other = replace(entry, number=99, question=replace(entry.question, source=1, targets=(2,)))
-    study = make_study(entry, replace(other, goals=(replace(entry.goals[0], target=2),)))
+    study = make_study(entry, replace(other, targets=(replace(entry.targets[0], target=2),)))
     found = witness_figure(entry)
     assert found is not None
     assert found.features() == [
@@ -278,7 +278,7 @@ def test_the_heatmaps_change_with_the_buttons(opened: Any) -> None:
 
 
 def test_the_image_and_the_comparison_change_with_the_lists(opened: Any) -> None:
-    opened.select_option('#spatial select[data-name="goal"]', "0 to 2")
+    opened.select_option('#spatial select[data-name="classes"]', "0 to 2")
     assert _shown(opened, "#spatial .pick > *") == 1
     assert "0 to 2" in opened.inner_text("#spatial .pick > .on")
     opened.select_option('#compare select[data-name="pair"]', "1")

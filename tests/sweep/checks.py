@@ -9,7 +9,7 @@ from pathlib import Path
 from vhagar.network import read_onnx
 from vhagar.result import Suggestion
 from vhagar.result.warm_start import checked
-from vhagar.sweep.rows import goal_of, suggestion_of_row
+from vhagar.sweep.rows import suggestion_of_row, target_of
 from vhagar.sweep.store import Store
 
 
@@ -58,6 +58,6 @@ def require_true_witnesses(path: Path) -> int:
                 witness = checked(problem, suggestion)
                 assert witness is not None
                 assert witness.confidence == row["confidence"]
-                assert witness.target == goal_of(row["target"])
+                assert witness.target == target_of(row["target"])
                 found += 1
     return found

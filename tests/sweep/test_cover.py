@@ -14,11 +14,11 @@ import vhagar
 from vhagar import InvalidInput, Store
 from vhagar.cli.main import main
 from vhagar.coverage import SeenData, covered
-from vhagar.result import BoundKind, Coverage, CoverageCounts
+from vhagar.result import BoundKind, Coverage, CoverageCounts, Interval
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage, share, total_words
 from vhagar.sweep.cover import known_uppers, store_coverage
 from vhagar.sweep.runner import open_study
-from vhagar.sweep.snapshot import GoalBounds, Snapshot
+from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.study import Study, load_models
 
 from .conftest import small_network
@@ -36,12 +36,12 @@ def _filled(study: Study, path: Path, uppers: Mapping[tuple[int, int], float]) -
     store, _, _ = open_study(study, path)
     store.begin_run({})
     for number, question in store.problems():
-        goals = {
-            target: GoalBounds(0.0, uppers[question.source, target], BoundKind.TWIN)
+        targets = {
+            target: Interval(0.0, uppers[question.source, target], BoundKind.TWIN)
             for target in question.targets
             if (question.source, target) in uppers
         }
-        store.improve(number, Snapshot(1.0, goals, {}))
+        store.improve(number, Snapshot(1.0, targets, {}))
     return store
 
 

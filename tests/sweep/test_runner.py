@@ -19,7 +19,7 @@ import pytest
 from vhagar import read_onnx, verify
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
-from vhagar.result import BoundKind, Witness
+from vhagar.result import BoundKind, Interval, Witness
 from vhagar.runtime.processes import ProcessPool
 from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.sweep.executor import Executor
@@ -27,7 +27,7 @@ from vhagar.sweep.question import Question
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.scheduler import _merged
 from vhagar.sweep.settings import Settings
-from vhagar.sweep.snapshot import GoalBounds, Snapshot
+from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study, load_models
 from vhagar.sweep.watch import Silent, State
@@ -352,14 +352,12 @@ def test_witnesses_of_an_earlier_message_are_not_forgotten() -> None:
     """A message has only the witnesses that are new; several may come before one is stored."""
     kind, x = BoundKind.TWIN, np.zeros(4)
     first, second, better = (Witness(x, x, confidence) for confidence in (1.0, 2.0, 3.0))
-    before = Snapshot(
-        1.0, {1: GoalBounds(1.0, 9.0, kind), 2: GoalBounds(0.0, 9.0, kind)}, {1: first}
-    )
-    now = Snapshot(2.0, {1: GoalBounds(1.0, 8.0, kind), 2: GoalBounds(2.0, 9.0, kind)}, {2: second})
+    before = Snapshot(1.0, {1: Interval(1.0, 9.0, kind), 2: Interval(0.0, 9.0, kind)}, {1: first})
+    now = Snapshot(2.0, {1: Interval(1.0, 8.0, kind), 2: Interval(2.0, 9.0, kind)}, {2: second})
     merged = _merged(before, now)
     assert merged.witnesses == {1: first, 2: second}
-    assert (merged.seconds, merged.goals) == (2.0, now.goals)
-    assert _merged(merged, Snapshot(3.0, now.goals, {1: better})).witnesses == {
+    assert (merged.seconds, merged.targets) == (2.0, now.targets)
+    assert _merged(merged, Snapshot(3.0, now.targets, {1: better})).witnesses == {
         1: better,
         2: second,
     }

@@ -17,14 +17,14 @@ import pytest
 
 import vhagar
 from vhagar.errors import InvalidInput, VhagarError
-from vhagar.result import BoundKind, Status, Witness
+from vhagar.result import BoundKind, Interval, Status, Witness
 from vhagar.result.requirement import Judgement, parse_requirement
 from vhagar.sweep import store as store_module
 from vhagar.sweep.claims import is_gone, owner_name
 from vhagar.sweep.gate import judged_store
 from vhagar.sweep.rows import suggestion_of_row, witness_of_row
 from vhagar.sweep.runner import open_study
-from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
+from vhagar.sweep.snapshot import Ending, Snapshot
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study, load_models
 
@@ -48,7 +48,7 @@ def _witness(confidence: float, target: int | None = 1) -> Witness:
 
 def _bounds(lower: float, upper: float, kind: BoundKind = TWIN, target: int | None = 1) -> Snapshot:
     witnesses = {target: _witness(lower, target)} if lower > 0 else {}
-    return Snapshot(1.0, {target: GoalBounds(lower, upper, kind)}, witnesses)
+    return Snapshot(1.0, {target: Interval(lower, upper, kind)}, witnesses)
 
 
 def test_the_best_of_all_that_was_said_counts(store: Store) -> None:
@@ -61,7 +61,7 @@ def test_the_best_of_all_that_was_said_counts(store: Store) -> None:
 
 def test_parameters_stay_with_their_witness(store: Store) -> None:
     witness = replace(_witness(2.0), choice=(0.1, -0.3))
-    store.improve(1, Snapshot(1.0, {1: GoalBounds(2.0, 8.0, TWIN)}, {1: witness}))
+    store.improve(1, Snapshot(1.0, {1: Interval(2.0, 8.0, TWIN)}, {1: witness}))
     (row,) = store.rows("witnesses", 1)
     assert witness_of_row(row, (1, 4, 4)).choice == (0.1, -0.3)
     assert suggestion_of_row(row).parameters.tolist() == [0.1, -0.3]
@@ -132,7 +132,7 @@ def test_the_file_itself_refuses_to_forget(store: Store, statement: str) -> None
 
 
 def test_a_lower_bound_without_a_witness_does_not_count(store: Store) -> None:
-    store.improve(1, Snapshot(1.0, {1: GoalBounds(5.0, 8.0, TWIN)}))
+    store.improve(1, Snapshot(1.0, {1: Interval(5.0, 8.0, TWIN)}))
     assert store.interval(1) == (0.0, 8.0)
 
 
@@ -320,12 +320,12 @@ def test_seconds_are_those_of_the_history(store: Store) -> None:
     first = store.claim()
     assert first is not None
     number = first.number
-    store.improve(number, Snapshot(2.0, {1: GoalBounds(0.0, 9.0, TWIN)}))
+    store.improve(number, Snapshot(2.0, {1: Interval(0.0, 9.0, TWIN)}))
     store.lose(number, "it was killed", 5.0)
     second = store.claim()
     assert second is not None
     assert (second.number, second.seconds) == (number, 5.0)
-    snapshot = Snapshot(5.0 + 3.0, {1: GoalBounds(0.0, 8.0, TWIN)})
+    snapshot = Snapshot(5.0 + 3.0, {1: Interval(0.0, 8.0, TWIN)})
     store.finish(number, snapshot, Ending(Status.TIMEOUT, 7, "bab"), 10.0)
     events = store.rows("events", number)
     seconds = [row["seconds"] for row in events]

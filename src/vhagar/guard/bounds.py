@@ -15,7 +15,7 @@ from vhagar.network import Network
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Interval, Result
 from vhagar.result.statements import model_statement, problem_statement
-from vhagar.sweep.rows import goal_of
+from vhagar.sweep.rows import target_of
 from vhagar.sweep.store import Store
 from vhagar_check import Rejected, check
 from vhagar_check.container import parse_json, scan, unpack
@@ -124,7 +124,7 @@ def of_certificate(path: Path, network: Network) -> list[Bound]:
         raise InvalidInput(f"{path} is about a domain; a guard needs proofs about all inputs")
     if verdict.perturbation is None:
         return []
-    goals = {target: upper for target, upper in verdict.uppers.items() if target is not None}
+    proven = {target: upper for target, upper in verdict.uppers.items() if target is not None}
     name = verdict.perturbation if verdict.recorded is None else verdict.recorded.name
     return [
         Bound(
@@ -133,8 +133,8 @@ def of_certificate(path: Path, network: Network) -> list[Bound]:
             verdict.clip,
             verdict.input_range,
             verdict.source,
-            tuple(goals),
-            tuple(goals.values()),
+            tuple(proven),
+            tuple(proven.values()),
             NamedFile.of(path),
         )
     ]
@@ -175,16 +175,16 @@ def of_store(store: Store, fingerprint: str, network: Network) -> list[Bound]:
         if path is not None and not _states(path, question.problem(network)):
             path = None
         file = None if path is None else NamedFile.of(path)
-        goals = {
-            goal_of(goal["target"]): goal["proven"]
-            for goal in store.rows("goals", row["id"])
-            if goal["proven"] is not None
+        proven = {
+            target_of(own["target"]): own["proven"]
+            for own in store.rows("goals", row["id"])
+            if own["proven"] is not None
         }
         if path is not None:
-            goals = dict(_claims(path))
-        known = [target for target in question.targets if goals.get(target) is not None]
+            proven = dict(_claims(path))
+        known = [target for target in question.targets if proven.get(target) is not None]
         if known:
-            uppers = tuple(float(goals[target]) for target in known)
+            uppers = tuple(float(proven[target]) for target in known)
             text = question.perturbation
             asked = (question.clip, question.input_range, question.source)
             found.append(Bound(text, text, *asked, tuple(known), uppers, file))

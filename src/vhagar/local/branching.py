@@ -86,7 +86,7 @@ class Branching:
         self._compact, self._start, self._device = compact, start, device
         self.dual = Dual(compact, compact.scores, start, device.place)
         self._batch = _FIRST_BATCH
-        self._goal = 0.0
+        self._enough = 0.0
         self.tree = Tree()
         self.roots = [self.tree.add(-1, -1, 0) for _ in start]
         self.uppers = np.full(len(start), np.inf)
@@ -120,8 +120,8 @@ class Branching:
         """Bound the roots: CROWN's multipliers, and then first-order steps."""
         nodes = self.dual.begin()
         first = self._device.host(self.dual.evaluate(nodes).value)
-        self._goal = -_CLEARLY * float(max(abs(first).max(initial=0.0), 1e-30))
-        nodes, found = self.dual.improve(nodes, _ROOT, self._goal)
+        self._enough = -_CLEARLY * float(max(abs(first).max(initial=0.0), 1e-30))
+        nodes, found = self.dual.improve(nodes, _ROOT, self._enough)
         self._roots = nodes
         values = self._settle(nodes, found, np.array(self.roots), at_root=True)
         self._keep(nodes, found, values, np.array(self.roots))
@@ -165,7 +165,7 @@ class Branching:
                 for sign in (-1, 1)
             ]
         )
-        children, found = self.dual.improve(children, _NODE, self._goal)
+        children, found = self.dual.improve(children, _NODE, self._enough)
         values = self._settle(children, found, numbers)
         self._open = rest
         self._keep(children, found, values, numbers)
@@ -178,7 +178,7 @@ class Branching:
         """Spend more steps on nodes with all signs decided; False if one of them stays open."""
         assert self._open is not None
         nodes = chosen.take(ends).nodes.mapped(self._device.place)
-        nodes, found = self.dual.improve(nodes, _LEAF, self._goal)
+        nodes, found = self.dual.improve(nodes, _LEAF, self._enough)
         values = self._settle(nodes, found, chosen.numbers[ends])
         closed = chosen.numbers[ends[values < 0]]
         self._open = self._open.take(~np.isin(self._open.numbers, closed))
@@ -190,7 +190,7 @@ class Branching:
     ) -> Array:
         """Prove in float64 that nodes which seem closed are; return the values of all nodes."""
         values = np.asarray(self._device.host(found.value), dtype=np.float64).copy()
-        seem = np.arange(len(values)) if at_root else np.flatnonzero(values < self._goal)
+        seem = np.arange(len(values)) if at_root else np.flatnonzero(values < self._enough)
         if not len(seem):
             return values
         signs = self._device.host(nodes.signs)[seem].astype(np.int8)

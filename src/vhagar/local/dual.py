@@ -193,15 +193,15 @@ class Dual:
             v[:, block.own] = points[:, part].clip(min=0.0) + slopes[:, part] * found
         return by_p
 
-    def improve(self, nodes: Nodes, steps: Steps, goal: float) -> tuple[Nodes, Evaluated]:
-        """Descend until every value is below the goal; return the best multipliers of each node."""
+    def improve(self, nodes: Nodes, steps: Steps, enough: float) -> tuple[Nodes, Evaluated]:
+        """Descend until every value is below `enough`; return the best multipliers of each node."""
         now, found = nodes, self.evaluate(nodes)
         best, worth = now, found
         xp = namespace(found.value)
         scale = self._scale(found.a)
         averages = [xp.zeros_like(nodes.slopes) for _ in range(4)]
         for step in range(steps.count):
-            if bool((worth.value < goal).all()):
+            if bool((worth.value < enough).all()):
                 break
             size = steps.rate * steps.decay**step
             slopes = now.slopes - size * _adam(averages[:2], found.by_slope, step)

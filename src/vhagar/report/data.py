@@ -49,7 +49,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Goal:
+class TargetInterval:
     """The interval of one target; `upper` is infinite if nothing is proven."""
 
     target: int | None
@@ -77,7 +77,7 @@ class Entry:
     question: Question
     group: Group
     status: str
-    goals: tuple[Goal, ...]
+    targets: tuple[TargetInterval, ...]
     history: tuple[Moment, ...] = ()
     witnesses: dict[int | None, Witness] = field(default_factory=dict)
     seconds: float = 0.0
@@ -101,15 +101,15 @@ class Entry:
 
     @property
     def lower(self) -> float:
-        return max(goal.lower for goal in self.goals)
+        return max(each.lower for each in self.targets)
 
     @property
     def upper(self) -> float:
-        return max(goal.upper for goal in self.goals)
+        return max(each.upper for each in self.targets)
 
     @property
     def kind(self) -> BoundKind | None:
-        return max(self.goals, key=lambda goal: goal.upper).kind
+        return max(self.targets, key=lambda each: each.upper).kind
 
     @property
     def witness(self) -> Witness | None:

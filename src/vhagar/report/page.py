@@ -132,9 +132,9 @@ def _spatial(study: StudyData) -> str:
         return ""
     maps = list(dict.fromkeys(heatmap.map for heatmap in heatmaps))
     kinds = list(dict.fromkeys(one.kind_label for one in maps))
-    goals = list(dict.fromkeys(one.pair for one in maps))
+    pairs = list(dict.fromkeys(one.pair for one in maps))
     items = [
-        f'<div data-kind="{text(one.kind_label)}" data-goal="{text(one.pair)}" class="three">'
+        f'<div data-kind="{text(one.kind_label)}" data-classes="{text(one.pair)}" class="three">'
         f"{''.join(figure(heatmap) for heatmap in heatmaps if heatmap.map is one)}</div>"
         for one in maps
     ]
@@ -149,7 +149,7 @@ def _spatial(study: StudyData) -> str:
             "",
             [
                 select("kind", "squares", [(kind, kind) for kind in kinds]),
-                select("goal", "class", [(goal, goal) for goal in goals]),
+                select("classes", "class", [(pair, pair) for pair in pairs]),
             ],
             items,
             "The study does not ask about this.",

@@ -13,7 +13,7 @@ from vhagar.drawing.legend import legend
 from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
 from vhagar.options import Options
 from vhagar.report.class_labels import CELL, ClassLabels
-from vhagar.report.data import Entry, Goal, Group, StudyData
+from vhagar.report.data import Entry, Group, StudyData, TargetInterval
 from vhagar.result.numbers import down, interval
 
 MEASURES = {
@@ -199,22 +199,22 @@ def pair_cells(entries: Sequence[Entry]) -> tuple[PairCell, ...]:
     """The pairs of all entries; if several entries are about one pair, with the tightest bounds."""
     found: dict[tuple[int, int], PairCell] = {}
     for entry in entries:
-        for goal in entry.goals:
-            if goal.target is None:
+        for each in entry.targets:
+            if each.target is None:
                 continue
-            key = (entry.source, goal.target)
-            found[key] = _met(found.get(key), entry, goal)
+            key = (entry.source, each.target)
+            found[key] = _met(found.get(key), entry, each)
     return tuple(found[key] for key in sorted(found))
 
 
-def _met(known: PairCell | None, entry: Entry, goal: Goal) -> PairCell:
-    assert goal.target is not None
+def _met(known: PairCell | None, entry: Entry, each: TargetInterval) -> PairCell:
+    assert each.target is not None
     if known is None:
-        return PairCell(entry.source, goal.target, goal.lower, goal.upper, entry.number)
-    lower, upper = max(known.lower, goal.lower), min(known.upper, goal.upper)
+        return PairCell(entry.source, each.target, each.lower, each.upper, entry.number)
+    lower, upper = max(known.lower, each.lower), min(known.upper, each.upper)
     # Link to a problem about this pair alone, if there is one: its details are about the pair.
     number = entry.number if entry.target is not None else known.number
-    return PairCell(entry.source, goal.target, lower, upper, number)
+    return PairCell(entry.source, each.target, lower, upper, number)
 
 
 def ranked(cells: Sequence[PairCell]) -> list[PairCell]:

@@ -111,9 +111,9 @@ def card_html(entry: Entry) -> str:
         return ""
     content = _changes(found) if found.tabular else _images(found)
     name = entry.group.class_name
-    goal = "" if found.witness.target is None else f" to {name(found.witness.target)}"
+    toward = "" if found.witness.target is None else f" to {name(found.witness.target)}"
     return (
         f'<a class="card" href="#problem-{entry.number}">{content}'
-        f"<b>{text(name(entry.source) + goal)}: {text(down(found.witness.confidence))}</b>"
+        f"<b>{text(name(entry.source) + toward)}: {text(down(found.witness.confidence))}</b>"
         f"<span>{text(entry.group.label)}</span></a>"
     )

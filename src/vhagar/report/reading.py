@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vhagar.report.data import Entry, Event, Goal, Group, NetworkFacts, Run, StudyData
+from vhagar.report.data import Entry, Event, Group, NetworkFacts, Run, StudyData, TargetInterval
 from vhagar.result import BoundKind, Moment
 from vhagar.result.numbers import exact
 from vhagar.sweep.neighbours import read_neighbours
 from vhagar.sweep.question import Question
-from vhagar.sweep.rows import goal_of, witness_of_row
+from vhagar.sweep.rows import target_of, witness_of_row
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study
 
@@ -41,12 +41,12 @@ def _study(store: Store) -> StudyData:
         for row in store.rows("networks")
     }
     runs = {row["id"]: row for row in store.rows("runs")}
-    goals, witnesses, events = (
+    targets, witnesses, events = (
         _by_problem(store.rows(name)) for name in ("goals", "witnesses", "events")
     )
     problems = sorted(store.rows("problems"), key=lambda row: int(row["place"]))
     entries = [
-        _entry(row, store.question(row), networks[row["network"]], runs, goals, witnesses, events)
+        _entry(row, store.question(row), networks[row["network"]], runs, targets, witnesses, events)
         for row in problems
     ]
     study = store.study()
@@ -69,7 +69,7 @@ def _entry(
     question: Question,
     facts: NetworkFacts,
     runs: Mapping[int, Any],
-    goals: Rows,
+    targets: Rows,
     witnesses: Rows,
     events: Rows,
 ) -> Entry:
@@ -79,10 +79,10 @@ def _entry(
         question,
         Group(facts.name, facts.fingerprint, question.perturbation, question.clip, question.domain),
         row["status"],
-        tuple(map(_goal, goals[number])),
+        tuple(map(_target, targets[number])),
         _history(events[number]),
         {
-            goal_of(found["target"]): witness_of_row(found, facts.input_shape)
+            target_of(found["target"]): witness_of_row(found, facts.input_shape)
             for found in witnesses[number]
         },
         row["seconds"],
@@ -117,9 +117,9 @@ def _by_problem(rows: Sequence[Any]) -> Rows:
     return found
 
 
-def _goal(row: Any) -> Goal:
+def _target(row: Any) -> TargetInterval:
     kind = None if row["kind"] is None else BoundKind[row["kind"].upper()]
-    return Goal(goal_of(row["target"]), row["lower"], _end(row["upper"]), kind)
+    return TargetInterval(target_of(row["target"]), row["lower"], _end(row["upper"]), kind)
 
 
 def _end(upper: float | None) -> float:

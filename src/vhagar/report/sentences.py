@@ -102,15 +102,15 @@ def _strongest(entries: Sequence[Entry]) -> list[str]:
     best = min(known, key=lambda entry: entry.upper, default=None)
     if best is None:
         return []
-    goal = "its class" if best.target is None else f"clear of class {_name(best, best.target)}"
+    toward = "its class" if best.target is None else f"clear of class {_name(best, best.target)}"
     if best.upper == 0:
         return [
-            f"Most robust: every input of {_class(best)} keeps {goal} under "
+            f"Most robust: every input of {_class(best)} keeps {toward} under "
             f"{best.question.shown}, whatever its confidence."
         ]
     return [
         f"Most robust: every input of {_class(best)} with confidence above {up(best.upper)} "
-        f"keeps {goal} under {best.question.shown}."
+        f"keeps {toward} under {best.question.shown}."
     ]
 
 
@@ -162,8 +162,8 @@ def answer(entry: Entry) -> str:
     question, source = entry.question, _class(entry)
     if question.perturbation is None:
         return f"The maximal confidence in {source} {_is_between(entry)}."
-    goal = None if entry.target is None else _name(entry, entry.target)
-    keeps = "keeps its class" if goal is None else f"keeps clear of class {goal}"
+    toward = None if entry.target is None else _name(entry, entry.target)
+    keeps = "keeps its class" if toward is None else f"keeps clear of class {toward}"
     under = f"under {question.shown}{'' if question.clip else ' without clipping'}"
     if entry.upper == 0:
         return f"Every input of {source}, whatever its confidence, {keeps} {under}."

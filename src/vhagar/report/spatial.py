@@ -66,8 +66,8 @@ class Map:
 
     @property
     def label(self) -> str:
-        goal = "any other class" if self.target is None else str(self.target)
-        return f"{self.network}, {self.kind}, class {self.source} to {goal}"
+        toward = "any other class" if self.target is None else str(self.target)
+        return f"{self.network}, {self.kind}, class {self.source} to {toward}"
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class SpatialHeatmap(AbstractFigure):
 
     def rows(self) -> Sequence[Sequence[Cell]]:
         found = self.map
-        goal = "any" if found.target is None else found.target
-        head = (found.network, found.kind, found.source, goal)
+        toward = "any" if found.target is None else found.target
+        head = (found.network, found.kind, found.source, toward)
         return [
             (
                 *head,
@@ -170,12 +170,17 @@ def _maps(study: StudyData) -> Iterator[Map]:
         facts = next(facts for facts in study.networks if facts.fingerprint == fingerprint)
         height, width = facts.input_shape[-2:]
         targets = sorted(
-            {goal.target for entry, *_ in found for goal in entry.goals if goal.target is not None}
+            {
+                each.target
+                for entry, *_ in found
+                for each in entry.targets
+                if each.target is not None
+            }
         )
-        goals: list[int | None] = [*targets]
+        shown: list[int | None] = [*targets]
         if len(targets) == facts.classes - 1:
-            goals.insert(0, None)
-        for target in goals:
+            shown.insert(0, None)
+        for target in shown:
             squares = _squares(found, target, facts.classes)
             yield Map(facts.name, fingerprint, kind, source, target, height, width, squares)
 
@@ -209,11 +214,11 @@ def _squares(
     by_place: dict[tuple[int, int, int], list[tuple[float, float, int]]] = defaultdict(list)
     seen: dict[tuple[int, int, int], set[int]] = defaultdict(set)
     for entry, row, column, width in found:
-        for goal in entry.goals:
-            if goal.target is not None and target in (None, goal.target):
+        for each in entry.targets:
+            if each.target is not None and target in (None, each.target):
                 place = (row, column, width)
-                by_place[place].append((goal.lower, goal.upper, entry.number))
-                seen[place].add(goal.target)
+                by_place[place].append((each.lower, each.upper, entry.number))
+                seen[place].add(each.target)
     squares = []
     for (row, column, width), bounds in sorted(by_place.items()):
         lower = max(low for low, _, _ in bounds)

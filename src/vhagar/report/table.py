@@ -20,18 +20,18 @@ def table_rows(study: StudyData) -> list[list[Cell]]:
     """Make one row for each target of each problem, with all digits; unknown values are None."""
     rows: list[list[Cell]] = []
     for entry in study.entries:
-        for goal in entry.goals:
-            finite = math.isfinite(goal.upper)
+        for each in entry.targets:
+            finite = math.isfinite(each.upper)
             rows.append(
                 [
                     *(entry.number, entry.group.network, entry.question.perturbation),
                     entry.group.over or None,
-                    *(entry.source, goal.target, goal.lower),
-                    goal.upper if finite else None,
-                    goal.gap if finite else None,
+                    *(entry.source, each.target, each.lower),
+                    each.upper if finite else None,
+                    each.gap if finite else None,
                     _percent(entry, study),
                     *(entry.status, entry.seconds, entry.nodes),
-                    None if goal.kind is None else goal.kind.name.lower(),
+                    None if each.kind is None else each.kind.name.lower(),
                     *(entry.engine, entry.version, entry.certificate),
                 ]
             )

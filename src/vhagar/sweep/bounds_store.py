@@ -9,7 +9,7 @@ import time
 from vhagar.errors import VhagarError
 from vhagar.result import BoundKind, Witness
 from vhagar.sweep.database import Database
-from vhagar.sweep.rows import goal_of, row_of_witness
+from vhagar.sweep.rows import row_of_witness, target_of
 from vhagar.sweep.snapshot import Snapshot
 
 # Bounds that rely on another program: a witness may refute them.
@@ -24,9 +24,9 @@ def improve(
     `origin` is the problem that they were transferred from, if any. Call it within a transaction.
     """
     better = False
-    for goal_row in db.all("SELECT * FROM goals WHERE problem = ?", number):
-        row, goal = goal_row, goal_of(goal_row["target"])
-        witness, known = snapshot.witnesses.get(goal), snapshot.goals.get(goal)
+    for target_row in db.all("SELECT * FROM goals WHERE problem = ?", number):
+        row, target = target_row, target_of(target_row["target"])
+        witness, known = snapshot.witnesses.get(target), snapshot.targets.get(target)
         if witness is not None and witness.confidence > row["lower"]:
             row = _raise_lower(db, row, witness, origin)
             better = True

@@ -15,7 +15,7 @@ from vhagar.result import BoundKind
 from vhagar.search.confidence_probe import largest_within_reach
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
 from vhagar.sweep.question import Question, data_domain
-from vhagar.sweep.rows import goal_of
+from vhagar.sweep.rows import target_of
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Model, Study
 
@@ -41,7 +41,7 @@ def store_coverage(
     deadline = time.monotonic() + seconds
     by_network = {model.fingerprint: model.network for model in models}
     seen: dict[tuple[str, tuple[float, float]], SeenData] = {}
-    for left, (question, goals) in zip(range(len(uppers), 0, -1), uppers.items(), strict=True):
+    for left, (question, by_target) in zip(range(len(uppers), 0, -1), uppers.items(), strict=True):
         network = by_network[question.network]
         place = (question.network, question.input_range)
         if place not in seen:
@@ -58,7 +58,7 @@ def store_coverage(
                 question.source,
                 question.targets,
                 problem.all_others,
-                covered(problem, max(goals.values()), seen[place], share, seconds > 0),
+                covered(problem, max(by_target.values()), seen[place], share, seconds > 0),
                 "" if question.domain is None else str(question.domain),
             )
         )
@@ -82,16 +82,16 @@ def known_uppers(store: Store) -> dict[Question, dict[int, float]]:
         key = (*asked, question.domain)
         ranges.setdefault(key, question.input_range)
         for row in store.rows("goals", number):
-            target = goal_of(row["target"])
+            target = target_of(row["target"])
             if target is not None and ranges[key] == question.input_range:
                 trusted = row["kind"] != BoundKind.MARABOU.name.lower()
                 upper = row["upper"] if trusted and row["upper"] is not None else math.inf
                 found[key][target] = min(found[key].get(target, math.inf), upper)
     return {
         Question(
-            network, perturbation, source, tuple(sorted(goals)), clip, ranges[key], domain
-        ): goals
-        for key, goals in found.items()
+            network, perturbation, source, tuple(sorted(by_target)), clip, ranges[key], domain
+        ): by_target
+        for key, by_target in found.items()
         for network, perturbation, clip, source, domain in [key]
     }
 

@@ -43,7 +43,7 @@ def _problems(store: Store) -> Iterator[tuple[str, Facts, float]]:
 def _relies_on_marabou(store: Store, number: int) -> bool:
     """Whether one of a problem's bounds is Marabou's word, which proves nothing."""
     marabou = BoundKind.MARABOU.name.lower()
-    return any(goal["kind"] == marabou for goal in store.rows("goals", number))
+    return any(row["kind"] == marabou for row in store.rows("goals", number))
 
 
 def _coverages(store: Store) -> Iterator[tuple[str, Facts, float]]:

@@ -1,4 +1,4 @@
-"""Store what a study asks: networks, problems with their goals, and domains."""
+"""Store what a study asks: networks, problems with their targets, and domains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vhagar.perturbation import Domain
 from vhagar.perturbation.domain_plain import domain_of_plain, plain_domain
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question, domain_in
-from vhagar.sweep.rows import target_of
+from vhagar.sweep.rows import stored_target
 from vhagar.sweep.study import Model
 
 
@@ -48,10 +48,10 @@ def _write_question(db: Database, place: int, question: Question) -> None:
         *columns.values(),
     )
     number = db.one("SELECT id FROM problems WHERE key = ?", question.key)["id"]
-    for goal in question.search_targets:
+    for target in question.search_targets:
         db.execute(
             "INSERT OR IGNORE INTO goals (problem, target) VALUES (?, ?)",
-            *(number, target_of(goal)),
+            *(number, stored_target(target)),
         )
 
 

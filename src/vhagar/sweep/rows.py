@@ -1,4 +1,4 @@
-"""Convert witnesses and goals to rows of a table, and back."""
+"""Convert witnesses and targets to rows of a table, and back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vhagar.result import Suggestion, Witness
 from vhagar.sweep.schema import CHOICE, NO_TARGET
 
 
-def target_of(goal: int | None) -> int:
-    return NO_TARGET if goal is None else goal
+def stored_target(target: int | None) -> int:
+    return NO_TARGET if target is None else target
 
 
-def goal_of(target: int) -> int | None:
-    return None if target == NO_TARGET else target
+def target_of(stored: int) -> int | None:
+    return None if stored == NO_TARGET else stored
 
 
 def row_of_witness(
@@ -48,7 +48,7 @@ def witness_of_row(row: sqlite3.Row, shape: tuple[int, ...]) -> Witness:
         x=_array(row["x"]).reshape(shape),
         scores=_array(row["scores"]),
         confidence=row["confidence"],
-        target=goal_of(row["target"]),
+        target=target_of(row["target"]),
         x_p=None if row["x_p"] is None else _array(row["x_p"]).reshape(shape),
         scores_p=None if row["scores_p"] is None else _array(row["scores_p"]),
         margin=row["margin"],
@@ -62,7 +62,7 @@ def witness_of_row(row: sqlite3.Row, shape: tuple[int, ...]) -> Witness:
 def suggestion_of_row(row: sqlite3.Row) -> Suggestion:
     """The input that a row holds, as a suggestion still to be checked."""
     x_p = None if row["x_p"] is None else _array(row["x_p"])
-    return Suggestion(goal_of(row["target"]), _array(row["x"]), x_p, _choice(row))
+    return Suggestion(target_of(row["target"]), _array(row["x"]), x_p, _choice(row))
 
 
 def _choice(row: sqlite3.Row) -> Array:

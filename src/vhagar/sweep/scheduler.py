@@ -171,7 +171,7 @@ class Scheduler:
     def _timed(self, running: _Running, snapshot: Snapshot) -> Snapshot:
         """Add the seconds of earlier runs of the same problem to a snapshot."""
         seconds = running.claimed.seconds + snapshot.seconds
-        return Snapshot(seconds, snapshot.goals, snapshot.witnesses)
+        return Snapshot(seconds, snapshot.targets, snapshot.witnesses)
 
     def _conclude(self, running: _Running, message: Completed | Failed | Lost) -> None:
         number, store = message.number, self._store
@@ -243,4 +243,4 @@ def _merged(before: Snapshot | None, now: Snapshot) -> Snapshot:
     """The newer snapshot with the witnesses of both: a message contains only new witnesses."""
     if before is None:
         return now
-    return Snapshot(now.seconds, now.goals, {**before.witnesses, **now.witnesses})
+    return Snapshot(now.seconds, now.targets, {**before.witnesses, **now.witnesses})

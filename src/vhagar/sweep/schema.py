@@ -10,7 +10,7 @@ from __future__ import annotations
 
 SCHEMA_VERSION = 1
 
-# The target of a goal without one: the maximal confidence.
+# The target of a question without any: the maximal confidence.
 NO_TARGET = -1
 
 # The key, in the description of a witness's parameters, under which all of them are listed.

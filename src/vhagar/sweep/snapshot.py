@@ -5,38 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vhagar.result import BoundKind, Progress, Status, Witness
-
-
-@dataclass(frozen=True)
-class GoalBounds:
-    """The interval of one goal; `upper` is infinite if nothing is proven yet."""
-
-    lower: float
-    upper: float
-    kind: BoundKind
+from vhagar.result import Interval, Progress, Status, Witness
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The interval of each goal, and the witnesses of new lower bounds.
+    """The interval of each target, and the witnesses of new lower bounds.
 
-    A goal is a target class, or None without a perturbation.
+    Without a perturbation, the target is None. `upper` is infinite if nothing is proven yet.
     """
 
     seconds: float
-    goals: Mapping[int | None, GoalBounds]
+    targets: Mapping[int | None, Interval]
     witnesses: Mapping[int | None, Witness] = field(default_factory=dict)
 
     @classmethod
     def of(cls, progress: Progress) -> Snapshot:
-        goals: dict[int | None, GoalBounds] = {
-            target: GoalBounds(known.lower, known.upper, known.kind)
-            for target, known in progress.targets.items()
-        }
-        if not goals:
-            goals[None] = GoalBounds(progress.lower, progress.upper, progress.kind)
-        return cls(progress.seconds, goals, progress.witnesses)
+        alone = Interval(progress.lower, progress.upper, progress.kind)
+        targets: dict[int | None, Interval] = dict(progress.targets.items())
+        return cls(progress.seconds, targets or {None: alone}, progress.witnesses)
 
 
 @dataclass(frozen=True)

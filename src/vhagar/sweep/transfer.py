@@ -13,12 +13,12 @@ from functools import cache
 
 from vhagar.network import Network
 from vhagar.perturbation import Domain
-from vhagar.result import BoundKind, Suggestion, WarmStart, Witness
+from vhagar.result import BoundKind, Interval, Suggestion, WarmStart, Witness
 from vhagar.result.warm_start import checked
 from vhagar.sweep.question import Question
 from vhagar.sweep.relations import contains
-from vhagar.sweep.rows import goal_of, suggestion_of_row
-from vhagar.sweep.snapshot import GoalBounds, Snapshot
+from vhagar.sweep.rows import suggestion_of_row, target_of
+from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.store import Store
 
 
@@ -44,9 +44,9 @@ class Transfer:
             if self._questions[other].perturbation is not None or other == number:
                 suggestions += self._suggestions(other, question)
             if other == number or self._contains(other, number):
-                for goal, bounds in self._uppers(other, question).items():
-                    if bounds.upper < uppers.get(goal, (float("inf"),))[0]:
-                        uppers[goal] = (bounds.upper, bounds.kind)
+                for target, bounds in self._uppers(other, question).items():
+                    if bounds.upper < uppers.get(target, (float("inf"),))[0]:
+                        uppers[target] = (bounds.upper, bounds.kind)
         return WarmStart(tuple(suggestions), uppers)
 
     def spread(self, number: int) -> list[int]:
@@ -54,9 +54,9 @@ class Transfer:
         gained = []
         for other in self._related(number):
             question = self._questions[other]
-            goals = self._uppers(number, question) if self._contains(number, other) else {}
+            known = self._uppers(number, question) if self._contains(number, other) else {}
             witnesses = self._witnesses(number, other)
-            snapshot = Snapshot(self._spent(other), goals, witnesses)
+            snapshot = Snapshot(self._spent(other), known, witnesses)
             if self._store.improve(other, snapshot, "transferred", origin=number):
                 gained.append(other)
         return gained
@@ -72,16 +72,16 @@ class Transfer:
         domain = Domain(network.input_shape, *question.input_range)
         return contains(self._questions[larger], question, domain)
 
-    def _uppers(self, origin: int, question: Question) -> dict[int | None, GoalBounds]:
-        """The origin's upper bounds for each goal of the question."""
-        found: dict[int | None, GoalBounds] = {}
-        rows = {goal_of(row["target"]): row for row in self._store.rows("goals", origin)}
-        for goal in question.search_targets:
-            # Without a bound for the goal, the maximal confidence bounds every attackable input.
-            row = rows.get(goal, rows.get(None))
+    def _uppers(self, origin: int, question: Question) -> dict[int | None, Interval]:
+        """The origin's upper bounds for each target of the question."""
+        found: dict[int | None, Interval] = {}
+        rows = {target_of(row["target"]): row for row in self._store.rows("goals", origin)}
+        for target in question.search_targets:
+            # Without a bound for the target, the maximal confidence bounds every attackable input.
+            row = rows.get(target, rows.get(None))
             if row is not None and row["upper"] is not None:
                 kind = BoundKind[row["kind"].upper()]
-                found[goal] = GoalBounds(0.0, row["upper"], kind)
+                found[target] = Interval(0.0, row["upper"], kind)
         return found
 
     def _suggestions(self, origin: int, question: Question) -> list[Suggestion]:
@@ -91,25 +91,27 @@ class Transfer:
         return [
             suggestion_of_row(row)
             for row in rows
-            if goal_of(row["target"]) in question.search_targets
+            if target_of(row["target"]) in question.search_targets
         ]
 
     def _witnesses(self, origin: int, other: int) -> dict[int | None, Witness]:
         """The origin's witnesses that the other problem accepts and that beat its own witnesses."""
         question = self._questions[other]
-        lowers = {goal_of(row["target"]): row["lower"] for row in self._store.rows("goals", other)}
+        lowers = {
+            target_of(row["target"]): row["lower"] for row in self._store.rows("goals", other)
+        }
         origins = {
-            goal_of(row["target"]): row["lower"] for row in self._store.rows("goals", origin)
+            target_of(row["target"]): row["lower"] for row in self._store.rows("goals", origin)
         }
         found: dict[int | None, Witness] = {}
         for suggestion in self._suggestions(origin, question):
-            goal = suggestion.target
-            if origins[goal] <= lowers[goal]:
+            target = suggestion.target
+            if origins[target] <= lowers[target]:
                 continue
             problem = question.problem(self._networks[question.network])
             witness = checked(problem, suggestion)
-            if witness is not None and witness.confidence > lowers[goal]:
-                found[goal] = witness
+            if witness is not None and witness.confidence > lowers[target]:
+                found[target] = witness
         return found
 
     def _spent(self, number: int) -> float:

@@ -95,7 +95,7 @@ def _require_values(
 
 
 def _require_relations(connection: sqlite3.Connection, path: Path) -> None:
-    """Require that rows agree with each other: numbers of classes, sizes of inputs, goals."""
+    """Require that rows agree with each other: numbers of classes, sizes of inputs, targets."""
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
         raise InvalidInput(f"{path} is damaged: a row refers to one that is not there")
     disordered = "SELECT 1 FROM goals WHERE lower > upper OR upper > proven LIMIT 1"
@@ -106,9 +106,9 @@ def _require_relations(connection: sqlite3.Connection, path: Path) -> None:
         if connection.execute(query).fetchone() is not None:
             raise InvalidInput(f"{path} is damaged: it has {what}")
     networks = {row["fingerprint"]: row for row in connection.execute("SELECT * FROM networks")}
-    goals: dict[int, set[int]] = {}
+    asked: dict[int, set[int]] = {}
     for row in connection.execute("SELECT problem, target FROM goals"):
-        goals.setdefault(row["problem"], set()).add(row["target"])
+        asked.setdefault(row["problem"], set()).add(row["target"])
     witnesses: dict[int, list[sqlite3.Row]] = {}
     for row in connection.execute("SELECT * FROM witnesses"):
         witnesses.setdefault(row["problem"], []).append(row)
@@ -117,7 +117,7 @@ def _require_relations(connection: sqlite3.Connection, path: Path) -> None:
         targets = json.loads(row["targets"]) or [NO_TARGET]
         labels = range(network["classes"])
         sound = (
-            goals.get(row["id"]) == set(targets)
+            asked.get(row["id"]) == set(targets)
             and row["source"] in labels
             and all(target in labels for target in targets if target != NO_TARGET)
             and row["input_low"] < row["input_high"]

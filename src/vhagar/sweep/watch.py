@@ -120,8 +120,8 @@ def words(question: Question, names: Mapping[str, str]) -> str:
     if question.perturbation is None:
         return f"{name}, confidence in {source}{question.over}"
     targets = question.targets
-    goal = question.class_name(targets[0]) if len(targets) == 1 else f"any of {len(targets)}"
-    return f"{name}, {question.shown}, {source} to {goal}{question.over}"
+    toward = question.class_name(targets[0]) if len(targets) == 1 else f"any of {len(targets)}"
+    return f"{name}, {question.shown}, {source} to {toward}{question.over}"
 
 
 def interval_text(lower: float, upper: float | None) -> str:

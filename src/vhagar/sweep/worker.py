@@ -11,7 +11,7 @@ from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import Interval, Progress, ProgressError, Result
 from vhagar.runtime.pool import Channel
 from vhagar.sweep.messages import Completed, Failed, Improved, Message, Task
-from vhagar.sweep.snapshot import Ending, GoalBounds, Snapshot
+from vhagar.sweep.snapshot import Ending, Snapshot
 from vhagar.verify import run_engine
 
 Send = Callable[[Message], None]
@@ -62,13 +62,13 @@ class _Listener:
     def __call__(self, progress: Progress) -> None:
         now, seen = Snapshot.of(progress), self._seen
         self._seen = now
-        if seen is not None and seen.goals == now.goals:
+        if seen is not None and seen.targets == now.targets:
             return
-        before = {} if seen is None else seen.goals
+        before = {} if seen is None else seen.targets
         fresh = {
-            goal: witness
-            for goal, witness in now.witnesses.items()
-            if goal not in before or before[goal].lower < witness.confidence
+            target: witness
+            for target, witness in now.witnesses.items()
+            if target not in before or before[target].lower < witness.confidence
         }
         self._send(Improved(self._number, replace(now, witnesses=fresh)))
 
@@ -78,14 +78,8 @@ class _Listener:
         best = result.witness
         if best is not None:
             witnesses[best.target] = best
-        intervals: dict[int | None, Interval] = {None: result.interval}
-        if result.targets:
-            intervals = dict(result.targets.items())
-        goals = {
-            goal: GoalBounds(known.lower, known.upper, known.kind)
-            for goal, known in intervals.items()
-        }
-        return Snapshot(result.seconds, goals, witnesses)
+        targets: dict[int | None, Interval] = dict(result.targets.items())
+        return Snapshot(result.seconds, targets or {None: result.interval}, witnesses)
 
 
 def _ending(result: Result) -> Ending:
