@@ -17,17 +17,10 @@ from numpy.typing import NDArray
 
 from vhagar_check.container import split_json
 from vhagar_check.errors import Rejected
-from vhagar_check.formula import (
-    Bounds,
-    Choose,
-    Decisions,
-    Ranges,
-    directions,
-    from_sides,
-    quick_bounds,
-)
+from vhagar_check.formula import Bounds, Choose, Decisions, Ranges, directions, from_sides
 from vhagar_check.layers import Floats, Indices, Network
 from vhagar_check.moved import identity
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.pieces import Domain, Piece, Span, part_of
 from vhagar_check.rational import ExactBounds
 

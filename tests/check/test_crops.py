@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vhagar_check import formula
+from vhagar_check import neuron_bounds
 from vhagar_check.crops import convolutions, crop, crops
-from vhagar_check.formula import Bounds, quick_bounds
+from vhagar_check.formula import Bounds
 from vhagar_check.layers import Conv, Dense, Linear, Network
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 
@@ -92,7 +93,7 @@ def test_bounds_are_those_of_whole_layers(
     net = network(kind)
     piece = pieces(text, Domain(SHAPE, 0.0, 1.0), True)[0]
     found = quick_bounds(net, piece)
-    monkeypatch.setattr(formula, "convolutions", lambda *_: None)
+    monkeypatch.setattr(neuron_bounds, "convolutions", lambda *_: None)
     whole = quick_bounds(net, piece)
     for mine, theirs in zip(found.hexagons, whole.hexagons, strict=True):
         for name in ("low", "high", "low_p", "high_p", "gap_low", "gap_high"):

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from vhagar_check.exact import Exact
-from vhagar_check.formula import Bounds, Decisions, quick_bounds
+from vhagar_check.formula import Bounds, Decisions
 from vhagar_check.hexagon import Corners, Hexagons, exact_offset
 from vhagar_check.intervals import Pulled, confidence_interval, score_size
 from vhagar_check.layers import Conv, Dense, Network
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
 

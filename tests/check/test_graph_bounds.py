@@ -10,11 +10,12 @@ import pytest
 
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.formula import Decisions, quick_bounds
+from vhagar_check.formula import Decisions
 from vhagar_check.hexagon import Corners, Hexagons, exact_offset
 from vhagar_check.intervals import confidence_interval, entering
 from vhagar_check.layers import Dense, Network
 from vhagar_check.model import read_model
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 from vhagar_check.regions import ON, PAIR, Form, Regions

@@ -15,8 +15,8 @@ from vhagar.relaxation.layerwise import quick_bounds as engine_bounds
 from vhagar.result.certificate import NODE, Container
 from vhagar_check import Rejected, check
 from vhagar_check.container import scan, unpack
-from vhagar_check.formula import quick_bounds
 from vhagar_check.model import read_model
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 

@@ -15,10 +15,10 @@ from vhagar import Problem, verify
 from vhagar.network import read_onnx
 from vhagar_check import Rejected, check
 from vhagar_check.exact import Exact
-from vhagar_check.formula import quick_bounds
 from vhagar_check.homogeneous import WithBiasInput, bias_pieces, homogeneous_network
 from vhagar_check.layers import Network
 from vhagar_check.model import read_model
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 

@@ -10,8 +10,9 @@ import pytest
 from vhagar_check import proofs as module
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.formula import Decisions, quick_bounds
+from vhagar_check.formula import Decisions
 from vhagar_check.layers import Dense, Network
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 from vhagar_check.proofs import CONTRADICTION, EMPTY, MULTIPLIERS, QUICK, Prover, Question

@@ -23,8 +23,9 @@ from vhagar.search.node_solver import Explored, NodeSolver
 from vhagar.search.slope_search import SlopeSearch
 from vhagar_check import Rejected, check, quadratic
 from vhagar_check.container import scan, split_json, unpack
-from vhagar_check.formula import Decisions, quick_bounds
+from vhagar_check.formula import Decisions
 from vhagar_check.layers import Dense, Network
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 from vhagar_check.proofs import QUADRATIC, TIED

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from vhagar_check.exact import Exact
-from vhagar_check.formula import Bounds, Choose, Decisions, quick_bounds
+from vhagar_check.formula import Bounds, Choose, Decisions
 from vhagar_check.hexagon import Hexagons
 from vhagar_check.layers import Dense, Network
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 from vhagar_check.rational import ExactBounds, exact_ceiling, exact_upper, exact_work, rounded_up

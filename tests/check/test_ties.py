@@ -14,9 +14,9 @@ from vhagar import Bab, Network, Problem, verify
 from vhagar.network import Affine, Convolution, Relu, onnx_bytes, read_onnx
 from vhagar_check import Rejected, check
 from vhagar_check.exact import Exact
-from vhagar_check.formula import quick_bounds
 from vhagar_check.layers import Network as TheirNetwork
 from vhagar_check.model import read_model
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 from vhagar_check.rational import ExactBounds, exact_ceiling, exact_work

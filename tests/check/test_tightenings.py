@@ -20,9 +20,10 @@ from vhagar.search.bounders import subtrees
 from vhagar.search.branch_and_bound import Bab
 from vhagar_check import Rejected, check, tightenings
 from vhagar_check.container import split_json
-from vhagar_check.formula import Added, Decisions, quick_bounds
+from vhagar_check.formula import Added, Decisions
 from vhagar_check.layers import Dense
 from vhagar_check.layers import Network as TheirNetwork
+from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 from vhagar_check.proofs import TIED, Prover, Question

@@ -47,6 +47,7 @@ _OF_CHECKER = {
     "layers": "formula numbers rounding model bookkeeping",
     "maps": "maps",
     "moved": "pieces witnesses rounding",
+    "neuron_bounds": "formula crops graph_bounds",
     "one_image": "one_image",
     "perturbations": "pieces bookkeeping",
     "pieces": "pieces rounding domain",

@@ -1144,7 +1144,7 @@ CHECKER = {
         _VECTORS,
     ),
     "a checker that lets only dead neurons fall": _tested(
-        "vhagar_check.formula",
+        "vhagar_check.neuron_bounds",
         "(found.gap_high > 0) & ~found.off, (found.gap_low < 0) & ~found.off",
         "(found.gap_high > 0) & ~found.off, (found.gap_low < 0) & found.off",
         "tests/check/test_graph_bounds.py",
