@@ -63,9 +63,9 @@ class Rect(AbstractShape):
         from matplotlib.patches import Rectangle
 
         edge = _plain_colour(self.stroke) if self.stroke else "none"
-        colours = {"facecolor": _plain_colour(self.fill), "edgecolor": edge, "linewidth": 0.7}
-        place = (self.x, self.y)
-        axes.add_patch(Rectangle(place, self.width, self.height, zorder=order, **colours))
+        patch = Rectangle((self.x, self.y), self.width, self.height, linewidth=0.7, zorder=order)
+        patch.set(facecolor=_plain_colour(self.fill), edgecolor=edge)
+        axes.add_patch(patch)
 
 
 @dataclass(frozen=True)
