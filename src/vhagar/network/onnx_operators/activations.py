@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Tensor
-from vhagar.network.layers import Array, Shape
+from vhagar.network.layers import Shape
 from vhagar.network.onnx_node import Node, full_shape
 from vhagar.network.onnx_operators.reasons import INSTEAD
 from vhagar.network.units import absolute, clip, leaky_relu, maximum, minimum
