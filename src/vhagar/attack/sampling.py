@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.network import Network
+from vhagar.network.network import slopes
 from vhagar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -112,4 +113,4 @@ def confidence_slopes(network: Network, label: int, x: Array) -> tuple[Array, Ar
     slope[every, rival] = -1.0
     with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
         lead = scores[:, label] - scores[every, rival]
-    return lead, network.slopes(entering, slope)
+    return lead, slopes(network, entering, slope)

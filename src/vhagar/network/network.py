@@ -104,23 +104,24 @@ class Network:
                 values = layer.forward(values)
         return entering, values
 
-    def slopes(self, entering: list[Array], on_scores: Array) -> Array:
-        """The gradients `(batch, input)` of combinations of scores `(batch, classes)`.
-
-        `entering` holds the inputs of the ReLU layers, as from `preactivations`.
-        """
-        found, at_relus = on_scores, iter(reversed(entering))
-        for layer in reversed(self.layers):
-            if isinstance(layer, AbstractLinear):
-                found = layer.pull(found)
-            elif isinstance(layer, Relu):
-                active = next(at_relus) > 0
-                found = found * (active if layer.linear is None else active | layer.linear)
-        return found
-
     def _flat(self, batch: Array) -> Array:
         values = np.asarray(batch, dtype=np.float64)
         return values.reshape(-1, self.input_size)
+
+
+def slopes(network: Network, entering: list[Array], on_scores: Array) -> Array:
+    """The gradients `(batch, input)` of combinations of scores `(batch, classes)`.
+
+    `entering` holds the inputs of the ReLU layers, as from `preactivations`.
+    """
+    found, at_relus = on_scores, iter(reversed(entering))
+    for layer in reversed(network.layers):
+        if isinstance(layer, AbstractLinear):
+            found = layer.pull(found)
+        elif isinstance(layer, Relu):
+            active = next(at_relus) > 0
+            found = found * (active if layer.linear is None else active | layer.linear)
+    return found
 
 
 def confidence(scores: Array, label: int) -> Array:
