@@ -58,13 +58,13 @@ def attack(
     points[1::starts] += (half * corners)[1::starts]
     best, lead = points.copy(), np.full(len(labels), -np.inf)
     for step in range(_STEPS + 1):
-        found, slopes = _slopes(network, versions, points, labels, None if beat_all else source)
+        found, uphill = _slopes(network, versions, points, labels, None if beat_all else source)
         better = found > lead
         best[better], lead[better] = points[better], found[better]
         if step == _STEPS or stop() or (lead > 0).any() or not half.any():
             break
         size = 2 * STEP_RATIO**step
-        points = points + size * half * np.sign(slopes)
+        points = points + size * half * np.sign(uphill)
         points = np.clip(points, versions.lower, versions.upper)
     order = np.argsort(-lead, kind="stable")
     _, first = np.unique(labels[order], return_index=True)
