@@ -114,6 +114,7 @@ class Piece(ABC):
     span: Span | None = None
     ratio: float = 1.0  # x_p is compared with this multiple of x
     sides: int = 6  # sides of a hexagon that refinements bound; 2 if both copies are the same
+    free: bool = False  # whether pixels move by themselves, beside those of the input
     stays: bool = True  # whether every image lies in the input range, clipped or not
     image: tuple[Floats, Floats]  # bounds on the entries of x_p
     rises: Mask  # entries with x_p > x for some pair
@@ -194,8 +195,12 @@ class Piece(ABC):
         """The least of the bounds for some shares of `a`, and the share that gives it."""
         conditions, s = self.domain.conditions, self.share(a, b)
         best, chosen = np.full(len(a), np.inf), s
-        for turn in range(1 if conditions is None or not conditions.rows else 1 + _SHARES):
-            if turn and conditions is not None:  # the rows take their part of a first
+        for turn in range(1 if conditions is None or not conditions.rows else 2 + _SHARES):
+            if turn == 1 and not self.free:
+                continue
+            if turn == 1:  # where ranges are those of all inputs, the share may leave rows nothing
+                s = a + b
+            elif turn and conditions is not None:  # the rows take their part of a first
                 pulled = conditions.pulled(box, s)
                 s = pulled + self.share(a - pulled, b)
             left = a - s

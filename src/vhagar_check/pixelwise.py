@@ -104,6 +104,10 @@ class Pixelwise(Piece):
         return np.asarray(np.fmin(found, self._conditioned(box, a, b)))
 
     @property
+    def free(self) -> bool:  # type: ignore[override]
+        return self.span is None
+
+    @property
     def stays(self) -> bool:  # type: ignore[override]
         return self.span is None or self.clip
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation import Domain, Zonotope, linear_rows
+from vhagar.perturbation import Domain, Linf, Zonotope, linear_rows
 from vhagar.perturbation.domain_emptiness import exact_support_at_zero, require_inputs
 from vhagar.perturbation.domain_file import read_domain
 from vhagar.perturbation.domain_plain import domain_of_plain, plain_domain
@@ -320,3 +321,24 @@ def test_multipliers_that_prove_nothing_leave_a_domain_alone() -> None:
     domain = Domain((2,), rows=[linear_rows({0: 1.0, 1: 1.0}, 2, at_most=1.0)])
     for y in (-1.0, 0.0, 1.0, 5.0):
         assert exact_support_at_zero(domain, np.array([y]), np.zeros(2)) >= 0
+
+
+@pytest.mark.parametrize("row", [{"at_most": 3.0}, {"at_least": 8.0}, {"equal": 4.0}])
+def test_under_linf_rows_count_where_every_range_is_the_input_range(row: dict[str, float]) -> None:
+    size, rng = 12, np.random.default_rng(4)
+    domain = Domain((size,), rows=linear_rows(np.ones(size), size, **row))
+    (piece,) = Linf(0.1).pieces(domain)
+    a, b = rng.normal(size=(2, 8, size))
+    b = 0.3 * b - a
+    found = piece.support(a, b).value
+    eye = np.eye(size)
+    near = np.block([[eye, -eye], [-eye, eye], [np.ones(size), np.zeros(size)]])
+    least, most = row.get("at_least", -np.inf), row.get("at_most", np.inf)
+    ends = (row["equal"], row["equal"]) if "equal" in row else (least, most)
+    limits = LinearConstraint(
+        near, np.r_[np.full(2 * size, -np.inf), ends[0]], np.r_[np.full(2 * size, 0.1), ends[1]]
+    )
+    for case in range(len(a)):
+        exact = milp(-np.r_[a[case], b[case]], bounds=Bounds(0, 1), constraints=limits)
+        assert found[case] >= -exact.fun - 1e-9
+        assert found[case] <= -exact.fun + 0.05 * abs(exact.fun)

@@ -174,6 +174,10 @@ class LinfBallPiece(AbstractPiece):
     def _domain_share(self, a: Array, b: Array) -> Array:
         return self._corners.domain_share(self.domain, a, self._pulled(b))
 
+    def _joint_share(self, a: Array, b: Array) -> Array | None:
+        """As if images only moved along with the input; what is left of `b` moves by itself."""
+        return a + b if self._in_place else None
+
     def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
         x_p = x[self.source]
         low, high = self.image_bounds()

@@ -231,7 +231,12 @@ class AbstractPiece(ABC):
             found = replace(found, x=self.domain.clipped(found.x))
             s = self._domain_share(a, b)
             found = self._shared_support(a, b, s, found)
-            for _ in range(_SHARES if self.domain.rows is not None else 0):
+            if self.domain.rows is None:
+                return found
+            joint = self._joint_share(a, b)
+            if joint is not None:
+                s, found = joint, self._shared_support(a, b, joint, found)
+            for _ in range(_SHARES):
                 pulled = self.domain.pulled(s)
                 before, s = s, pulled + self._domain_share(a - pulled, b)
                 if (abs(s - before).max(axis=1) <= _NO_CHANGE * abs(before).max(axis=1)).all():
@@ -263,6 +268,13 @@ class AbstractPiece(ABC):
     def _domain_share(self, a: Array, b: Array) -> Array:
         """The part `s` of `a` that is bounded over the domain, not the range; any part is valid."""
         return a
+
+    def _joint_share(self, a: Array, b: Array) -> Array | None:
+        """A share from which to look for the rows' part, if another than `_domain_share`.
+
+        Where ranges are those of all inputs, `_domain_share` may leave nothing to the rows.
+        """
+        return None
 
     @cached_property
     def image_box(self) -> tuple[Array, Array]:
