@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vhagar.attack.polish import _neighbourhood
+from vhagar.attack import polish as polishing
+from vhagar.attack.polish import _neighbourhood, polish
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.region_model import RegionModel
@@ -48,3 +49,56 @@ def test_large_models_are_spared_single_flips(monkeypatch: pytest.MonkeyPatch) -
     few = len(list(_neighbourhood(region_model, first, first, True, ())))
     monkeypatch.setattr("vhagar.relaxation.lp.region_model._MANY_ROWS", 0)
     assert len(list(_neighbourhood(region_model, first, first, True, ()))) == 3 < few
+
+
+def _polished(region_model: RegionModel) -> float:
+    """The best confidence near one and the same input, whatever is a witness or not."""
+    piece, network = region_model.piece, region_model.problem.network
+    found: list[float] = []
+
+    def judge(x: np.ndarray, parameters: np.ndarray) -> float:
+        scores = network.forward(x[None])[0]
+        found.append(float(scores[0] - np.delete(scores, 0).max()))
+        return found[-1]
+
+    x = np.full(piece.domain.size, 0.5)
+    polish(region_model, x, piece.parameter_bounds[0], judge)
+    return max(found)
+
+
+def test_one_hard_region_leaves_the_others_to_the_simplex_method(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = pooled_problem(0)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    easily = _polished(RegionModel(problem, bounds, 1))
+    region_model = RegionModel(problem, bounds, 1)
+    with monkeypatch.context() as hard:
+        hard.setattr(polishing, "_LEAST_ITERATIONS", 0)
+        hard.setattr(polishing, "_ITERATIONS_PER_ROW", 0)
+        hard.setattr(polishing, "_MOST_ROUNDS", 1)
+        _polished(region_model)
+    assert region_model.hard_regions == 1
+    assert region_model.interior.by_interior_point
+    assert not region_model.polisher.by_interior_point
+    assert _polished(region_model) == pytest.approx(easily, rel=1e-5)
+    assert region_model.hard_regions == 1
+    assert region_model.solved_regions > 0
+
+
+def test_where_all_regions_are_hard_there_are_interior_points_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = pooled_problem(0)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    easily, region_model = (
+        _polished(RegionModel(problem, bounds, 1)),
+        RegionModel(problem, bounds, 1),
+    )
+    monkeypatch.setattr(polishing, "_LEAST_ITERATIONS", 0)
+    monkeypatch.setattr(polishing, "_ITERATIONS_PER_ROW", 0)
+    for _ in range(3):
+        assert _polished(region_model) == pytest.approx(easily, rel=1e-4)
+    assert region_model.polisher.by_interior_point
+    assert region_model.hard_regions == 3
+    assert region_model.solved_regions == 0

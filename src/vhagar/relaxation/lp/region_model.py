@@ -86,7 +86,8 @@ class RegionModel:
     ) -> None:
         self.problem = problem
         self.deadline = deadline
-        self.polish_work = 0  # iterations of the polisher
+        # Iterations of all polishing, LPs of regions that the simplex method solved, and others.
+        self.polish_work = self.solved_regions = self.hard_regions = 0
         self.bounds = bounds
         self.target = target
         size = score_size(problem.network, bounds.piece)
@@ -126,6 +127,13 @@ class RegionModel:
         if self.is_large:
             polisher.use_interior_point()
         return polisher
+
+    @cached_property
+    def interior(self) -> Simplex:
+        """A third one, by interior points: for regions that take the simplex method too long."""
+        interior = self._simplex(self.model.arrays, self.model.delta)
+        interior.use_interior_point()
+        return interior
 
     @cached_property
     def challenger(self) -> Simplex:
