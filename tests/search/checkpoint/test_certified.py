@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Problem, read_onnx, verify, write_onnx
+from vhagar import Problem, Result, read_onnx, verify, write_onnx
 from vhagar.errors import InvalidInput
+from vhagar.search import proof_review
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.proof_scratch import proofs_beside
 from vhagar_check import Rejected, check
@@ -88,8 +89,9 @@ def test_without_proofs_there_is_no_certificate(problem: Problem, tmp_path: Path
         verify(problem, certificate=tmp_path / "proof", resume=path, timeout=1.0, **OPTIONS)
 
 
-def test_a_forged_bound_is_not_certified(problem: Problem, tmp_path: Path, all_kept: Kept) -> None:
-    """Whoever writes a checkpoint can make a run claim anything, but not prove it."""
+@pytest.fixture
+def forgery(problem: Problem, tmp_path: Path, all_kept: Kept) -> tuple[Path, Result]:
+    """A checkpoint whose bounds are half of what was proved, and the honest result."""
     path, proof = tmp_path / "checkpoint", tmp_path / "proof.cert"
     honest = verify(problem, certificate=proof, checkpoint=path, timeout=1.0, **OPTIONS)
 
@@ -98,7 +100,32 @@ def test_a_forged_bound_is_not_certified(problem: Problem, tmp_path: Path, all_k
         arrays["tree proofs"]["upper"] *= 0.5
 
     forged(path, halve)
+    return path, honest
+
+
+def test_a_forged_bound_is_not_certified(
+    problem: Problem,
+    tmp_path: Path,
+    forgery: tuple[Path, Result],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever writes a checkpoint can make a run claim anything, but not prove it."""
+    path, honest = forgery
+    monkeypatch.setattr(proof_review, "_MOST_PRODUCTS", 0)  # as if the certificate were large
+    proof = tmp_path / "proof.cert"
     result = verify(problem, certificate=proof, resume=path, timeout=0.0, **OPTIONS)
-    assert result.upper < honest.upper
+    assert result.upper < 0.9 * honest.upper
     with pytest.raises(Rejected):
         check(proof, model=tmp_path / "model.onnx")
+
+
+def test_a_forged_bound_is_taken_back_where_the_checker_is_asked(
+    problem: Problem, tmp_path: Path, forgery: tuple[Path, Result]
+) -> None:
+    path, honest = forgery
+    proof = tmp_path / "proof.cert"
+    result = verify(problem, certificate=proof, resume=path, timeout=0.0, **OPTIONS)
+    # What the proofs prove, without the room that was left for rounding.
+    assert 0.999 * honest.upper < result.upper <= honest.upper
+    assert any("the certificate proves the bound" in note for note in result.notes)
+    assert check(proof, model=tmp_path / "model.onnx").upper == result.upper
