@@ -16,15 +16,18 @@ from vhagar_check.pixelwise import Pixelwise, brightness_piece, contrast_piece, 
 
 F = Fraction
 ENDS = (-1.0, 2.0)
-BOX = np.array([-0.75, 0.5, -1.0]), np.array([1.5, 0.75, 2.0])
+BOX = np.array([-0.9375, 0.5, -1.0]), np.array([1.5, 0.75, 2.0])
 SPANS = (
     ("brightness", (0.25, 0.5)),
     ("brightness", (-0.75, -0.5)),
     ("brightness", (0.0, 0.25)),
+    ("brightness", (-0.25, 0.0)),
     ("contrast", (0.5, 0.75)),
+    ("contrast", (0.5, 1.0)),
     ("contrast", (1.25, 2.0)),
     ("contrast", (1.0, 1.5)),
 )
+CLIPPED = [each for each in SPANS if each[0] == "brightness" or each[1][1] > 1]
 MAKERS = {"brightness": brightness_piece, "contrast": contrast_piece}
 
 
@@ -109,7 +112,7 @@ def test_the_support_is_no_less_than_any_pair(
             assert exact <= true + F(1, 10**12)
 
 
-@pytest.mark.parametrize(("name", "span"), [each for each in SPANS if each[1][1] != 0.75])
+@pytest.mark.parametrize(("name", "span"), CLIPPED)
 def test_decided_pixels_over_a_box(name: str, span: tuple[float, float]) -> None:
     piece, rng = made(name, span, True), np.random.default_rng(2)
     for turn in range(24):
@@ -140,6 +143,20 @@ def _pixel(piece: Pixelwise, k: int, a: Fraction, b: Fraction, side: int) -> Fra
         for x in (low, high, *inside):
             pairs.append(a * x + b * image(piece.name, e, x, True, ends))
     return min(*found, max(pairs))
+
+
+@pytest.mark.parametrize(
+    ("span", "start", "end"), [((0.25, 0.5), F(-1), F(2)), ((-0.5, -0.25), F(2), F(-1))]
+)
+def test_the_corners_of_clipped_brightness(
+    span: tuple[float, float], start: Fraction, end: Fraction
+) -> None:
+    piece = made("brightness", span, True)
+    assert dict(piece.clip_corners) == {
+        **{(end - F(e), end): 0 for e in span},
+        **{(start, start + F(e)): -1 for e in span},
+        (end, end): 1,
+    }
 
 
 def test_decided_pixels_without_a_box() -> None:
@@ -269,6 +286,7 @@ def test_what_is_known_of_each_piece() -> None:
         ("brightness", (0.25, 0.5), True, True, False, True),
         ("brightness", (-0.5, -0.25), False, False, True, False),
         ("brightness", (-0.5, 0.0), True, False, True, True),
+        ("brightness", (0.0, 0.5), True, True, False, True),
         ("brightness", (0.0, 0.0), False, False, False, False),
         ("contrast", (0.5, 0.75), False, False, True, False),
         ("contrast", (0.5, 1.0), True, False, True, True),
@@ -298,6 +316,9 @@ def test_images_of_witnesses(name: str, span: tuple[float, float], clip: bool) -
     x = [F(-1), F(1, 3), F(2)]
     for e in (*span, sum(span) / 2):
         assert piece.exact_image(x, [e]) == [image(name, F(e), v, clip, ENDS) for v in x]
+    reached = [image(name, F(e), F(v), clip, ENDS) for v in ENDS for e in span]
+    for end, bound in zip((min(reached), max(reached)), piece.image, strict=True):
+        assert abs(end - F(float(bound[0]))) <= F(1, 10**15)
     for wrong in ([], [span[0] - 0.01], [span[1] + 0.01], [span[0], span[1]]):
         with pytest.raises(Rejected, match="outside its range"):
             piece.exact_image(x, wrong)

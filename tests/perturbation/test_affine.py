@@ -25,6 +25,7 @@ from vhagar.perturbation import (
     affine_map,
     compose,
 )
+from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.subsumption import subsumes
 from vhagar.reduction.clipping import Clipping, clip_of
 from vhagar.result.witness import Witness, WitnessCheck
@@ -209,3 +210,13 @@ def test_a_witness_is_shown_as_the_network_sees_it() -> None:
     assert witness.x_p.reshape(-1).tolist() == [0, 1, 1, 1, 1, 1]
     assert witness.confidence == pytest.approx(0.5)
     assert witness.margin == pytest.approx(0.5)
+
+
+def test_a_part_that_depends_on_no_pixel() -> None:
+    """A neuron whose weights are all 0 has such a part; its support is 0."""
+    given = affine_map(DOMAIN, matrix=0.5, offset=[0.1, 0.2], pixels=[4, 1])
+    piece = AffinePiece(DOMAIN, "map", given)
+    part, columns = piece.local(np.zeros(0, dtype=np.int64))
+    assert part.domain.size == len(columns) == 1
+    nothing = np.zeros((1, 1))
+    assert 0 <= part.support(nothing, nothing).value[0] < 1e-300

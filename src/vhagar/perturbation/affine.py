@@ -143,6 +143,8 @@ class AffinePiece(AbstractPiece):
         # these images. All other images have no weight.
         sources = self.map.matrix[pixels].indices
         every = np.unique(np.concatenate([pixels, sources])).astype(np.int64)
+        if not len(every):  # what depends on no pixel is about some input all the same
+            every = np.zeros(1, dtype=np.int64)
         moves = np.unique(self.map.directions[pixels].indices)
         part = AffineMap(
             self.map.matrix[every][:, every],
