@@ -31,7 +31,7 @@ _OF_CHECKER = {
     "box_proofs": "box_proofs",
     "box_supports": "box_supports",
     "clipping": "clipping bookkeeping",
-    "conditions": "condition_bounds",
+    "conditions": "condition_bounds extremes",
     "container": "container",
     "crops": "crops",
     "definite": "definite",
