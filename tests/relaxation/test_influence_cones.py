@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vhagar.network import Convolution
 from vhagar.relaxation import influence_cones as cones
 from vhagar.relaxation import layerwise
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.relaxation.stages import stages_of
+from vhagar.relaxation.stages import Stage, stages_of
 
 from ..marks import mostly_slow
 from .samples import BUILDS, PERTURBATIONS, ExactNetwork, domain_of, network_of, pairs, pieces_of
@@ -80,3 +81,25 @@ def test_neurons_that_see_all_have_no_cones() -> None:
     rng = np.random.default_rng(44)
     plain = stages_of(network_of("plain", rng))
     assert not cones.sees_little(plain[:2], np.arange(4))
+
+
+def test_groups_are_small_and_together_all_neurons() -> None:
+    rng = np.random.default_rng(45)
+    for count in (1, 31, 32, 33, 64, 65, 200):
+        neurons = np.sort(rng.choice(1000, count, replace=False))
+        groups = cones._groups(neurons, rng.normal(size=(count, 2)))
+        assert all(0 < len(group) <= cones.AT_ONCE for group in groups)
+        assert len(groups) == -(-count // cones.AT_ONCE)
+        np.testing.assert_array_equal(np.sort(np.concatenate(groups)), neurons)
+
+
+def test_groups_are_neighbours_in_the_image() -> None:
+    """Two filters at 12 x 12 places: the filters of a place belong together, and tiles do."""
+    weight = np.ones((2, 1, 3, 3))
+    stage = Stage((Convolution(weight, np.zeros(2), in_shape=(1, 14, 14)),))
+    places = cones._places((stage,))
+    rows, columns = np.indices((12, 12)) + 1.0
+    np.testing.assert_allclose(places[:144], np.stack([rows.ravel(), columns.ravel()], axis=1))
+    np.testing.assert_array_equal(places[:144], places[144:])
+    for group in cones._groups(np.arange(288), places):
+        assert np.ptp(places[group], axis=0).max() <= 7

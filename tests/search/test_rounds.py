@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from vhagar import Bab, Problem, verify
 from vhagar.network import Affine, Network, Relu
 from vhagar.result import BoundKind
+from vhagar.runtime.deadline import Deadline
+from vhagar.search.bounders.first_rungs import Rung
 from vhagar.search.branch_and_bound import FirstOrder
 from vhagar.search.rounds import SearchInRounds
 
@@ -66,6 +69,27 @@ def test_bounds_by_slopes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
         problem, engine=Bab(attack=False, inputs=False), workers=0, device="cpu", timeout=60
     )
     assert found.kind is BoundKind.QUADRATIC
+
+
+def test_the_largest_confidence_has_quick_bounds_before_all_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As it would as a ceiling: no question's bound is to be below that of its ceiling alone."""
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    monkeypatch.setattr(SearchInRounds, "climb", _noted(climbed := []))
+    problem = Problem(dense_network(), perturbation=None, source=0)
+    verify(problem, engine=FirstOrder(attack=False), workers=0, device="cpu")
+    assert climbed == [Rung.DIFFERENCES, Rung.QUICK]
+
+
+def _noted(climbed: list[Rung]) -> Callable[..., None]:
+    plain = SearchInRounds.climb
+
+    def climb(search: SearchInRounds, rung: Rung, *given: Deadline) -> None:
+        climbed.append(rung)
+        plain(search, rung, *given)
+
+    return climb
 
 
 def test_the_attack_looks_for_confident_inputs_too() -> None:

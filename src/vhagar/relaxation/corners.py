@@ -86,6 +86,12 @@ class Corners:
         """The corners of the given neurons."""
         return self.mapped(lambda values: values[..., neurons])
 
+    def diagonal(self) -> Corners:
+        """The corners with `t = s`, for neurons whose copies are equal: there are no others."""
+        some = [0, 3, 6]  # the first with `s` at its lower end, nearest to 0, at its upper end
+        s, z = self.s[some], self.z[some]
+        return Corners(self.hexagons, s, s, z, z, self.magnitude)
+
     def __iter__(self) -> Iterator[Corner]:
         return zip(self.s, self.t, self.z, self.z_p, strict=True)
 

@@ -22,26 +22,55 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.subnetworks import Subnetwork, View
 
+Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 # Neurons per cone: neighbours depend on nearly the same inputs.
 AT_ONCE = 32
 # If neurons depend on more than this share of a layer, whole layers are used, at the same cost.
-_LARGEST_PART = 0.25
+_LARGEST_PART = 0.5
 
 
 def cones(stages: tuple[Stage, ...], neurons: Index) -> Iterator[tuple[Index, Subnetwork]]:
-    """Divide the neurons into groups; yields each group with its cone."""
-    for begin in range(0, len(neurons), AT_ONCE):
-        chosen = neurons[begin : begin + AT_ONCE]
+    """Divide the neurons into groups of neighbours; yields each group with its cone."""
+    for chosen in _groups(neurons, _places(stages)[neurons]):
         yield chosen, cone_of(stages, chosen)
+
+
+def _groups(neurons: Index, places: Array) -> list[Index]:
+    """Halve the neurons by their places, along the longer side, until the groups are small."""
+    if len(neurons) <= AT_ONCE:
+        return [neurons]
+    longer = int(np.ptp(places, axis=0).argmax())
+    order = np.argsort(places[:, longer], kind="stable")
+    # Full groups, so that there are few of them.
+    first = -(-(len(neurons) // 2) // AT_ONCE) * AT_ONCE
+    halves = np.sort(order[:first]), np.sort(order[first:])
+    return [group for half in halves for group in _groups(neurons[half], places[half])]
+
+
+def _places(stages: tuple[Stage, ...]) -> Array:
+    """Where the outputs of the last stage are: the mean row and column of the pixels they see.
+
+    Without an image, the mean number of the inputs they see.
+    """
+    shape = stages[0].layers[0].in_shape
+    rows, columns = np.indices(shape[-2:]) if len(shape) > 1 else np.indices((1, *shape))
+    size = stages[0].in_size
+    found = np.stack([np.resize(axis.reshape(-1), size) for axis in (rows, columns)])
+    found = np.vstack([np.ones(size), found]).astype(np.float64)
+    for layer in (layer for stage in stages for layer in stage.layers):
+        ways = layer.mapped(lambda weight: (weight != 0).astype(np.float64))
+        found = ways.times(found)
+        found = found / np.maximum(found[0], 1.0)
+    return found[1:].T
 
 
 def sees_little(stages: tuple[Stage, ...], neurons: Index) -> bool:
     """Whether cones save work, judged by the cone of the first group."""
     if len(stages) < 2 or len(neurons) <= AT_ONCE:
         return False
-    first = cone_of(stages, neurons[:AT_ONCE])
+    first = cone_of(stages, _groups(neurons, _places(stages)[neurons])[0])
     widest = max(range(1, len(stages)), key=lambda k: stages[k].in_size)
     return len(first.views[widest].index) <= _LARGEST_PART * stages[widest].in_size
 

@@ -12,8 +12,10 @@ The multipliers are `p = c0 a + c1 b` and `q = c2 a + c3 b`, with slopes c.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vhagar.relaxation.arrays import AnyArray, namespace
 from vhagar.relaxation.corners import Corners
@@ -33,20 +35,65 @@ def quick_payment(
     corners: Sequence[Corners], inside: Sequence[AnyArray | None] | None = None
 ) -> Payment:
     """Pay by the rule with the smallest offset for each neuron and row; `inside` as in `paying`."""
+    parts: dict[int, UnitParts] = {}
 
     def pay(layer: int, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
-        seen, exists = corners[layer], None if inside is None else inside[layer]
+        exists = None if inside is None else inside[layer]
         if exists is not None:
             a, b = a * exists, b * exists
-
-        def price(slopes: Slopes) -> tuple[AnyArray, ...]:
-            p, q = _multipliers(slopes, a, b)
-            return seen.offset(a, b, p, q), p, q
-
-        r, p, q = best_rule(seen.hexagons, seen.magnitude, a, b, price)
-        return p, q, r
+        if not isinstance(a, np.ndarray):
+            return _paid(corners[layer], a, b)
+        if layer not in parts:
+            parts[layer] = UnitParts.of(corners[layer])
+        return parts[layer].paid(a, b)
 
     return pay
+
+
+def _paid(seen: Corners, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Multipliers by the best rule of each neuron, and their offsets."""
+
+    def price(slopes: Slopes) -> tuple[AnyArray, ...]:
+        p, q = _multipliers(slopes, a, b)
+        return seen.offset(a, b, p, q), p, q
+
+    r, p, q = best_rule(seen.hexagons, seen.magnitude, a, b, price)
+    return p, q, r
+
+
+@dataclass(frozen=True, eq=False)
+class UnitParts:
+    """The units of a layer by what is to be computed for them.
+
+    Those that are on pass their coefficients on and those that are off pass on 0, at no cost: no
+    rule does better. Equal copies have three corners, and only the `others` have all of them.
+    """
+
+    on: NDArray[np.bool_]
+    undecided: tuple[tuple[NDArray[np.int64], Corners], ...]
+
+    @classmethod
+    def of(cls, corners: Corners) -> UnitParts:
+        """Sort the units of a layer."""
+        h = corners.hexagons
+        free = ~h.on & ~h.off
+        equal = np.flatnonzero(free & h.equal)
+        others = np.flatnonzero(free & ~h.equal)
+        parts = ((equal, corners.take(equal).diagonal()), (others, corners.take(others)))
+        return cls(np.asarray(h.on), tuple(part for part in parts if len(part[0])))
+
+    def paid(
+        self, a: NDArray[np.float64], b: NDArray[np.float64]
+    ) -> tuple[AnyArray, AnyArray, AnyArray]:
+        """Multipliers by the best rule of each neuron, and their offsets."""
+        p, q = np.where(self.on, a, 0.0), np.where(self.on, b, 0.0)
+        offsets = np.zeros_like(p)
+        for units, corners in self.undecided:
+            if len(units) == a.shape[1]:
+                return _paid(corners, a, b)
+            found = _paid(corners, a[:, units], b[:, units])
+            p[:, units], q[:, units], offsets[:, units] = found
+        return p, q, offsets
 
 
 def _multipliers(slopes: Slopes, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -34,6 +34,8 @@ _BOUNDS_SHARE = 0.7
 # begin, and for the bounds of neurons that they start from. Neurons without such bounds have those
 # of intervals, which decide nearly as many pairs.
 _SLOPES_SHARE, _ROUNDS, _NEURONS_SHARE = 0.25, 2, 0.1
+# Share of the remaining time for the bounds of neurons where the largest confidence is asked for.
+_QUICK_SHARE = 0.3
 # Seconds before the deadline at which bounds by slopes are to be proved as they are.
 _PROOF_SECONDS = 0.5
 
@@ -84,7 +86,11 @@ class SearchInRounds(Search):
         options = self._run.options
         slopes = self._slope_bounder(deadline)
         self._climb_slopes(slopes, deadline)
-        self.climb_ceiling(Rung.QUICK, deadline)
+        if self._run.problem.perturbation is None:
+            # The largest confidence is the question itself: as a ceiling it would have this, too.
+            self.climb(Rung.QUICK, deadline, deadline.sooner(_QUICK_SHARE * deadline.left))
+        else:
+            self.climb_ceiling(Rung.QUICK, deadline)
         if deadline.passed or self._run.interval.closed:
             return
         alone = self._attacks and not options.processes

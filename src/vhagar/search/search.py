@@ -15,7 +15,7 @@ from typing import TypeVar
 from vhagar.attack.concurrent import ConcurrentAttack
 from vhagar.dataset import named_dataset
 from vhagar.result import Run
-from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import AbstractPool
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.threads import in_background
@@ -33,6 +33,8 @@ HERE = -1
 _RUNG_SECONDS, _RUNG_SHARE, _MOST_RUNG_SECONDS = 0.5, 0.05, 3.0
 # The same without a clock, where results must repeat: hidden neurons of all pieces together.
 _RUNG_NEURONS = 200_000
+# Share of the remaining time for the neurons' bounds when the ceiling alone climbs.
+_CLIMB_SHARE = 0.1
 # Seconds of halving boxes of inputs, while bounds are computed, before messages are taken again.
 _PATIENCE = 0.05
 # Seconds after the deadline for what is being computed here to come to an end.
@@ -58,14 +60,14 @@ class Search:
         """Inside, the search is kept on disk, if that is wanted, also when it ends."""
         return self._keeper.to_the_end()
 
-    def climb(self, rung: Rung, deadline: Deadline) -> None:
+    def climb(self, rung: Rung, deadline: Deadline, neurons: Deadline = NEVER) -> None:
         """Bound the roots and the ceiling on a rung of the ladder, and announce what it gives.
 
         The answer is the largest bound of all pieces: where a rung takes long, and there is no time
-        for all of them, the others are left to the search.
+        for all of them, the others are left to the search. `neurons` is when their bounds end.
         """
         run, frontiers = self._run, self._frontiers
-        worker = self._rung_worker(rung, deadline)
+        worker = self._rung_worker(rung, deadline, neurons)
         goes_on = self._by_clock(rung, deadline) if run.options.processes else self._by_work()
         for piece_index in range(len(run.problem.pieces)):
             over = piece_index > 0 and (deadline.passed or not goes_on(piece_index))
@@ -95,15 +97,20 @@ class Search:
         return lambda piece_index: piece_index * neurons < _RUNG_NEURONS
 
     def climb_ceiling(self, rung: Rung, deadline: Deadline) -> None:
-        """Bound the ceiling alone, if it is lower than all that is known otherwise."""
+        """Bound the ceiling alone, if it is lower than all that is known otherwise.
+
+        Other bounds of the differences are to have their turn: it takes no more than its share.
+        """
         signs = self._frontiers.signs
         own = max(signs.uppers(self._run.problem.search_targets).values(), default=0.0)
         if self._frontiers.ceiling.upper < own:
-            self._climb_ceiling(self._rung_worker(rung, deadline), deadline)
+            last = deadline.sooner(_CLIMB_SHARE * deadline.left)
+            self._climb_ceiling(self._rung_worker(rung, deadline, last), deadline)
 
-    def _rung_worker(self, rung: Rung, deadline: Deadline) -> SearchWorker:
+    def _rung_worker(self, rung: Rung, deadline: Deadline, last: Deadline = NEVER) -> SearchWorker:
+        """Work on a rung; `last` is when the bounds of neurons end."""
         run = self._run
-        bounders = rung_bounders(rung, run, self._is_late(deadline))
+        bounders = rung_bounders(rung, run, self._is_late(deadline), last)
         return SearchWorker(run.reduced, run.options, bounders)
 
     def _climb_ceiling(self, worker: SearchWorker, deadline: Deadline) -> None:

@@ -83,13 +83,13 @@ def programs_fit(problem: Problem, cache: BoundsCache, deadline: Deadline) -> bo
 
 
 def rung_bounders(
-    rung: Rung, run: Run, should_stop: Callable[[], bool]
+    rung: Rung, run: Run, should_stop: Callable[[], bool], deadline: Deadline = NEVER
 ) -> Callable[[Reduced], RungBounder]:
     """Makes the bounders of a rung, for the problem and for the largest confidence."""
 
     def make(reduced: Reduced) -> RungBounder:
         threads = run.options.worker_count
-        return RungBounder(reduced.problem, rung, run.bounds, threads, should_stop)
+        return RungBounder(reduced.problem, rung, run.bounds, threads, should_stop, deadline)
 
     return make
 
@@ -97,7 +97,8 @@ def rung_bounders(
 class RungBounder(AbstractBounder):
     """Bounds the roots of a piece on one rung, and leaves them to others.
 
-    `should_stop` is asked from several threads.
+    `should_stop` is asked from several threads. Neurons that the deadline leaves no time for keep
+    what interval arithmetic knows of them.
     """
 
     def __init__(
@@ -107,9 +108,11 @@ class RungBounder(AbstractBounder):
         cache: BoundsCache,
         threads: int = 1,
         should_stop: Callable[[], bool] = lambda: False,
+        deadline: Deadline = NEVER,
     ) -> None:
         self._problem, self._rung = problem, rung
         self._cache, self._threads, self._should_stop = cache, threads, should_stop
+        self._deadline = deadline
 
     def at_once(self, open_nodes: int) -> int:
         return open_nodes
@@ -125,6 +128,7 @@ class RungBounder(AbstractBounder):
                 self._cache,
                 self._threads,
                 self._should_stop,
+                self._deadline,
             )
             targets = [nodes[k].region.target for k in own]
             proven = quick_root_bounds(self._problem, bounds, targets)
