@@ -16,6 +16,7 @@ from vhagar.relaxation import layerwise
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.runtime.deadline import Deadline
 from vhagar.search import region_cache as regions
+from vhagar.search.bounders import first_rungs
 from vhagar.search.branch_and_bound import Bab
 from vhagar.verify import run_engine
 
@@ -42,11 +43,12 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The pieces whose bounds were computed."""
     pieces: list[Any] = []
 
-    def counting(network: Network, piece: Any, **options: Any) -> layerwise.TwinBounds:
+    def counting(network: Network, piece: Any, *rest: Any, **options: Any) -> layerwise.TwinBounds:
         pieces.append(piece)
-        return layerwise.quick_bounds(network, piece, **options)
+        return layerwise.quick_bounds(network, piece, *rest, **options)
 
-    monkeypatch.setattr(regions, "quick_bounds", counting)
+    for users in (regions, first_rungs):
+        monkeypatch.setattr(users, "quick_bounds", counting)
     return pieces
 
 

@@ -7,16 +7,14 @@ forward passes of a small network on a whole test set.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Index
 from vhagar.attack.local_attack import VALUES, Found
 from vhagar.attack.starts import CHUNK
 from vhagar.network import AbstractLinear, confidence
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
-from vhagar.reduction.clipping import clip_of
-
-Array = NDArray[np.float64]
+from vhagar.result.witness import WitnessCheck
 
 # Most multiplications for all inputs and values: as many take about as long as to import PyTorch.
 _MOST_WORK = 1e9
@@ -29,7 +27,7 @@ class ValueAttack:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._clip = clip_of(problem)
+        self._images = WitnessCheck(problem).images
 
     @staticmethod
     def suits(problem: Problem, inputs: int) -> bool:
@@ -54,15 +52,14 @@ class ValueAttack:
     def _try(
         self,
         x: Array,
-        rows: NDArray[np.int64],
+        rows: Index,
         piece_index: int,
         parameters: Array,
         found: dict[int, Found],
     ) -> None:
         """Add the attacks on some rows with one value."""
-        piece, network = self._problem.pieces[piece_index], self._problem.network
-        images = piece.apply(x[rows], np.tile(parameters, (len(rows), 1)))
-        scores = network.forward(self._clip(images))
+        images = self._images(piece_index, x[rows], np.tile(parameters, (len(rows), 1)))
+        scores = self._problem.network.forward(images)
         for target in self._problem.targets:
             for row in rows[confidence(scores, target) > 0].tolist():
                 found[row] = Found(row, target, piece_index, parameters)

@@ -133,7 +133,12 @@ class WitnessCheck:
 
     def image(self, piece_index: int, x: Array, parameters: Array) -> Array:
         """Perturb a flat input by a piece, and clip it as the original network sees it."""
-        return self._clip(self._problem.pieces[piece_index].apply(x[None], parameters[None])[0])
+        (image,) = self.images(piece_index, x[None], parameters[None])
+        return np.asarray(image)
+
+    def images(self, piece_index: int, x: Array, parameters: Array) -> Array:
+        """The same for a batch of inputs and as many parameters."""
+        return self._clip(self._problem.pieces[piece_index].apply(x, parameters))
 
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
         source = self._problem.source
