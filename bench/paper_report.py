@@ -52,6 +52,26 @@ pairs, with up to three hours for each on 32 threads. Brightness and contrast ar
 
 _OTHERS = "\n## Networks that others made\n"
 
+# Written by hand, for the page with these sections: edit it when a table is measured again.
+_MACHINES = """\
+| table | machine | commit | how old |
+| --- | --- | --- | --- |
+| the paper's rows | 93 runs: two cores each of sixteen, seven at a time; 37 runs: two cores | \
+8bcb5ce; 10caaae, 51e4710 | **old**: before quadratic bounds, spectral norms and the search by \
+slopes, which make `linf`, brightness and rotations tighter |
+| [networks that others made](#networks-that-others-made) | two shared cores, load average 10 to \
+14 (acasxu_1_9: 4) | 4c51f73 (acasxu_1_9: d564988, malbeware_linear: 0b27088) | recent |
+| [networks of other shapes](#networks-of-other-shapes) | two shared cores, load average 11 to \
+14 (max pooling: 16) | 5b680a6 (max pooling: 716ee50) | recent |
+| [networks of a middle size](#networks-of-a-middle-size) | two shared cores, load average 10 | \
+3211d24 | recent |
+
+Single runs on busy cores understate the program: witnesses and upper ends come later there than on
+a machine of one's own. That one version is faster than another is claimed only in `PERFORMANCE.md`,
+from paired runs in alternating order or from processor time. Each section ends with the command
+that repeats it.
+"""
+
 _AGAIN = """\
 ## How to run it again
 
@@ -78,9 +98,11 @@ def write_report(arguments: argparse.Namespace) -> None:
     folder = arguments.out.parent / "figures"
     folder.mkdir(exist_ok=True)
     same = arguments.same_networks
+    others = _others(arguments.out)
     page = [
         _HEAD,
         *([f"{arguments.note}\n"] if arguments.note else []),
+        *([_MACHINES] if others else []),
         _what_was_run(records, comparisons, arguments),
         *([] if same else [_OTHER_NETWORKS]),
         _units(records),
@@ -103,11 +125,11 @@ def write_report(arguments: argparse.Namespace) -> None:
         *_figures(records, folder, arguments.problem),
         _again(records),
     ]
-    write_bytes(arguments.out, ("\n".join(page) + _others(arguments.out)).encode())
+    write_bytes(arguments.out, ("\n".join(page) + others).encode())
 
 
 def _others(out: Path) -> str:
-    """The page's last section, which `public.py` is the source of: it stays as it is."""
+    """The page's last sections, whose tables `public.py` measures: they stay as they are."""
     if not out.exists():
         return ""
     _, heading, rest = out.read_text().partition(_OTHERS)
