@@ -1,4 +1,4 @@
-"""Names for the types of numpy arrays; shapes are said where arrays are described."""
+"""Names the types of numpy arrays. Shapes are stated in the docstrings of what takes the arrays."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from vhagar_check.reading import Reader, Wire, checked
 
 
 def scaler(reader: Reader, node: Node) -> Wire:
-    """`(v - offset) * scale`, with one number for each feature or one for all."""
+    """Read Scaler: `(v - offset) * scale`, with one number for each feature or one for all."""
     node.only("offset", "scale")
     wire = reader.wire(node)
     parts = [node.numbers("offset"), node.numbers("scale")]
@@ -26,12 +26,12 @@ def scaler(reader: Reader, node: Node) -> Wire:
 
 
 def chosen_features(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
-    """Read ArrayFeatureExtractor: entries of a vector by their constant numbers, in that order."""
+    """Read ArrayFeatureExtractor: entries of a vector by a constant index, in its order."""
     node.only()
     index = reader.given(node, 1)
     if not isinstance(index, np.ndarray) or index.dtype.kind != "i" or not index.size:
         raise node.refused("does not have a constant index")
     if positions.ndim != 2 or not ((index >= 0) & (index < positions.shape[1])).all():
-        raise node.refused("takes features that there are not")
+        raise node.refused("takes features that do not exist")
     checked(node, (len(positions), index.size), reader)
     return [positions[:, index.reshape(-1)]]

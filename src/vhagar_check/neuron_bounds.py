@@ -1,4 +1,4 @@
-"""Hexagons of all neurons, layer by layer, by intervals and by the formula."""
+"""Computes hexagons of all neurons, layer by layer, by intervals and by the formula."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vhagar_check.intervals import MOST_ENTRIES, Box, directions_of_change, leav
 from vhagar_check.layers import Floats, Indices, Mask, Network
 from vhagar_check.pieces import Piece
 
-# The number of sides of a hexagon that are about the first copy alone; they come first.
+# Sides of a hexagon that are about the first copy alone; they come first.
 _OF_ONE_COPY = 2
 
 
@@ -46,6 +46,7 @@ def quick_bounds(network: Network, piece: Piece, kind: type[Bounds] = Bounds) ->
 
 
 def _plain(boxes: list[Box], ratio: float, linear: Mask | None) -> Hexagons:
+    """Make hexagons of the intervals of both copies; nothing is known of their gap."""
     (low, high), (low_p, high_p) = boxes
     unknown = np.full(len(low), np.inf)
     return Hexagons(low, high, low_p, high_p, -unknown, unknown, ratio, linear)
@@ -66,9 +67,9 @@ def _one_step(bounds: Bounds, k: int, linear: Mask) -> Hexagons:
 
 
 def _all_sides(bounds: Bounds, stage: int, alike: Mask) -> list[Floats]:
-    """The six sides of the hexagons of a layer's ReLU units; infinity for linear units.
+    """Bound the six sides of the hexagons of a layer's ReLU units; infinity for linear units.
 
-    If the copies are `alike`, the sides of the first copy are enough.
+    Where the copies are `alike`, only the sides of the first copy are bounded.
     """
     linear = bounds.network.linear_units(stage)
     wanted = np.ones(len(alike), dtype=np.bool_) if linear is None else ~linear
@@ -84,8 +85,11 @@ def _all_sides(bounds: Bounds, stage: int, alike: Mask) -> list[Floats]:
 
 
 def _batches(bounds: Bounds, stage: int, wanted: Mask) -> Iterator[tuple[Bounds, Indices, Indices]]:
-    """Divide some units of a layer into batches: the part of the network on which they depend,
-    and their indices in the part and in the layer."""
+    """Divide some units of a layer into batches.
+
+    Yields the part of the network on which a batch depends, and the units' indices in the part and
+    in the layer.
+    """
     layers = convolutions(bounds.network, stage)
     if layers is not None:
         for seen in crops(layers):

@@ -378,9 +378,9 @@ def test_features_are_chosen_in_the_order_of_the_index() -> None:
 @pytest.mark.parametrize(
     ("index", "shape", "words"),
     [
-        (np.array([0, 4]), (1, 4), "features that there are not"),
-        (np.array([-1, 0]), (1, 4), "features that there are not"),
-        (np.array([0, 1]), (1, 2, 2), "features that there are not"),
+        (np.array([0, 4]), (1, 4), "features that do not exist"),
+        (np.array([-1, 0]), (1, 4), "features that do not exist"),
+        (np.array([0, 1]), (1, 2, 2), "features that do not exist"),
         (np.array([0.0, 1.0]), (1, 4), "constant index"),
         (np.zeros(0, dtype=np.int64), (1, 4), "constant index"),
     ],

@@ -1,6 +1,6 @@
-"""Local attacks that need no gradients: where pieces have at most one parameter.
+"""Attacks fixed inputs without gradients, where pieces have at most one parameter.
 
-They find what `LocalAttack` finds by trying values, without PyTorch, whose import takes longer than
+There `LocalAttack` only tries values, too. This needs no PyTorch, whose import takes longer than
 forward passes of a small network on a whole test set.
 """
 
@@ -16,14 +16,14 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.result.witness import WitnessCheck
 
-# Most multiplications for all inputs and values: as many take about as long as to import PyTorch.
+# Most multiplications for all inputs and values, which take about as long as importing PyTorch.
 _MOST_WORK = 1e9
 
 
 class ValueAttack:
     """Attacks batches of fixed inputs by a few values of each piece's parameter."""
 
-    passes = (False,)
+    passes = (False,)  # `quick` for each pass, as in `LocalAttack`: here one pass is enough
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -31,7 +31,7 @@ class ValueAttack:
 
     @staticmethod
     def suits(problem: Problem, inputs: int) -> bool:
-        """Whether all attacks on so many inputs are quick."""
+        """Whether values are all there is to try, and quickly tried on so many inputs."""
         sizes = [len(piece.parameter_bounds[0]) for piece in problem.pieces]
         linear = (layer for layer in problem.network.layers if isinstance(layer, AbstractLinear))
         each = sum(layer.out_size * layer.fan_in for layer in linear)
@@ -57,7 +57,7 @@ class ValueAttack:
         parameters: Array,
         found: dict[int, Found],
     ) -> None:
-        """Add the attacks on some rows with one value."""
+        """Add to `found` the inputs among the rows that one value pushes into a target class."""
         images = self._images(piece_index, x[rows], np.tile(parameters, (len(rows), 1)))
         scores = self._problem.network.forward(images)
         for target in self._problem.targets:
@@ -66,7 +66,7 @@ class ValueAttack:
 
 
 def _values(piece: AbstractPiece) -> list[Array]:
-    """The values to try, both ends included; without a parameter there is only one image."""
+    """List the values to try, both ends included; without a parameter there is only one image."""
     low, high = piece.parameter_bounds
     shares = np.linspace(0.0, 1.0, VALUES if len(low) else 1)
     return [low + share * (high - low) for share in shares.tolist()]

@@ -91,6 +91,24 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="of a table, keep ranges and names only: no whole numbers and one-hot groups",
     )
+    _add_conditions(parser)
+    add(
+        "--class",
+        dest="label_number",
+        type=types.label,
+        metavar="C",
+        help="only inputs of this class, by the labels of the data (of a table also by name)",
+    )
+    add("--like", type=Path, metavar="IMAGE", help="a box around this input, instead of DATA")
+    add("--index", type=int, metavar="N", help="which input of the file --like, from 0")
+    add("--radius", type=types.quotient, metavar="R", help="half the width of that box")
+    add("--name", metavar="TEXT", help="name of the domain (default: the file's name)")
+    _add_shared(parser)
+
+
+def _add_conditions(parser: argparse.ArgumentParser) -> None:
+    """Add the options that relate pixels to each other, beside their ranges."""
+    add = parser.add_argument
     add("--components", type=int, metavar="K", help="a zonotope of K principal components")
     add(
         "--coordinates",
@@ -104,18 +122,6 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out inputs in which more is unusual than in those of the data: a linear row",
     )
-    add(
-        "--class",
-        dest="label_number",
-        type=types.label,
-        metavar="C",
-        help="only inputs of this class, by the labels of the data (of a table also by name)",
-    )
-    add("--like", type=Path, metavar="IMAGE", help="a box around this input, instead of DATA")
-    add("--index", type=int, metavar="N", help="which input of the file --like, from 0")
-    add("--radius", type=types.quotient, metavar="R", help="half the width of that box")
-    add("--name", metavar="TEXT", help="name of the domain (default: the file's name)")
-    _add_shared(parser)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
@@ -184,7 +190,9 @@ def _fitted_table(arguments: argparse.Namespace, path: Path, name: str) -> Fit:
     if arguments.components is not None:
         raise InvalidInput("--components is for images: features have ranges of their own")
     if arguments.likely or arguments.coordinates:
-        raise InvalidInput("--likely and --coordinates are for images: entries share one range")
+        raise InvalidInput(
+            "--likely and --coordinates are for images, whose entries share one range"
+        )
     table = read_table(path, arguments.label)
     label = arguments.label_number
     values, labels = of_class(table.values, table.labels, label, path, table.classes)

@@ -1,4 +1,4 @@
-"""Linear rows fitted to data: how likely inputs are, and their coordinates along components.
+"""Fits linear rows to data: for how likely inputs are, and for coordinates along components.
 
 If every entry were at one end of its range or at the other, independently of all others, the
 logarithm of an input's likelihood would be linear in the input: an entry at the upper end adds
@@ -12,38 +12,36 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.perturbation import Domain, LinearRows, linear_rows
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-# The probability of an end of the range that no input of the data is at.
+# Probability of an end of the range at which no input of the data is.
 _RAREST = 0.01
 # Coefficients are multiples of this, so that they are short numbers.
 _UNIT = 2.0**-12
 
 
 def unlikely_weights(known: Array, domain: Domain) -> Array:
-    """The coefficients `(size,)` of the row: the larger `weights.x`, the less likely the input."""
+    """Compute coefficients `(size,)`: the larger `weights.x` is, the less likely is the input."""
     share = np.clip((known.mean(axis=0) - domain.lower) / domain.width, 0.0, 1.0)
     p = _RAREST + (1 - 2 * _RAREST) * share
     return _short(np.log((1 - p) / p) / domain.width)
 
 
 def component_weights(known: Array, count: int) -> Array:
-    """The coefficients `(count, size)` of an input's coordinates along principal components."""
+    """Compute coefficients `(count, size)` of the coordinates along principal components."""
     return _short(np.linalg.svd(known - known.mean(axis=0), full_matrices=False)[2][:count])
 
 
 def _short(weights: Array) -> Array:
+    """Round to multiples of `_UNIT`."""
     found: Array = np.rint(weights / _UNIT) * _UNIT
     return found
 
 
 def likely_row(weights: Array, versions: list[Array], inside: Mask, cover: float) -> LinearRows:
-    """The row with the least end at which the share `cover` of the inputs is covered.
+    """Make the row with the least end such that the share `cover` of the inputs is covered.
 
     `versions` are the inputs as they are and rounded. Only inputs that are `inside` otherwise can
     be covered; their share must be at least `cover`.
@@ -55,7 +53,7 @@ def likely_row(weights: Array, versions: list[Array], inside: Mask, cover: float
 
 
 def component_rows(weights: Array, versions: list[Array], covered: Mask) -> LinearRows:
-    """Rows with the least ranges of coordinates that contain the covered inputs."""
+    """Make rows with the least ranges of coordinates that contain the covered inputs."""
     values = np.concatenate([each[covered] @ weights.T for each in versions])
     room = _room(weights, versions)
     ends = values.min(axis=0) - room, values.max(axis=0) + room
@@ -63,7 +61,7 @@ def component_rows(weights: Array, versions: list[Array], covered: Mask) -> Line
 
 
 def _room(weights: Array, versions: list[Array]) -> Array:
-    """More than what is lost where the values of rows are rounded."""
+    """Bound the rounding errors of the rows' values."""
     largest = max(float(abs(each).max()) for each in versions)
     found: Array = 2.0**-40 * abs(weights).sum(axis=-1) * largest
     return found

@@ -66,8 +66,8 @@ def fit_box(
     """A range for every entry such that the share `cover` of the held-out half is inside.
 
     `conditions` are further arguments of `Domain`, such as `integer` and `one_hot`. If `likely`,
-    a linear row leaves out inputs in which more is unusual than in those of the data. The
-    coordinates along so many principal components have ranges, too: further rows.
+    a linear row leaves out inputs in which more is unusual than in those of the data. With
+    `coordinates`, those along so many principal components have ranges, too: further rows.
     """
     first, held = _halves(inputs, cover)
     known, ends = inputs[first], (inputs.min(axis=0), inputs.max(axis=0))
@@ -145,7 +145,7 @@ def _count(components: int, known: Array) -> int:
 
 
 def _coordinates_needed(known: Array, held: Array, axes: Array) -> Array:
-    """By which factor the ranges of coordinates would have to grow around their middles."""
+    """For each held-out input, the factor by which ranges of coordinates must grow to hold it."""
     own, other = known @ axes.T, held @ axes.T
     middle = np.median(own, axis=0)
     found: Array = _quotient(abs(other - middle), abs(own - middle).max(axis=0)).max(axis=1)
@@ -183,7 +183,7 @@ def _factor(needed: Array, cover: float) -> float:
 
 
 def _first_share(cover: float, likely: bool) -> float:
-    """The share that ranges cover: half of what may be left out is for the likelihood."""
+    """The share that ranges must cover: half of what may be left out is left to the row."""
     return (1 + cover) / 2 if likely else cover
 
 

@@ -1,7 +1,8 @@
-"""Imports scipy's sparse matrices without what scipy drags in and nobody here uses.
+"""Imports scipy's sparse matrices without the parts of numpy that nobody here uses.
 
-scipy asks for all names of numpy, and so also for those that numpy loads only when asked: a
-generator of Fortran wrappers, test tools and more, which take longer than the rest of scipy.
+scipy's compatibility layer copies all names of numpy (`__all__` and `dir`), and so loads also those
+that numpy imports on demand: a generator of Fortran wrappers, test tools and more, which take
+longer than the rest of scipy. While it is imported, numpy lists only what is loaded already.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ def import_sparse() -> None:
 
     known = vars(np)
     loaded = [name for name in known if not name.startswith("_")]
-    every, names = known["__all__"], known.get("__dir__")
-    known["__all__"], known["__dir__"] = [name for name in every if name in known], lambda: loaded
+    exported, listing = known["__all__"], known.get("__dir__")
+    known["__all__"] = [name for name in exported if name in known]
+    known["__dir__"] = lambda: loaded
     try:
         import scipy.sparse  # noqa: F401
     finally:
-        known["__all__"], known["__dir__"] = every, names
-        if names is None:
+        known["__all__"], known["__dir__"] = exported, listing
+        if listing is None:
             del known["__dir__"]

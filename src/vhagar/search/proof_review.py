@@ -1,7 +1,7 @@
 """Ask the checker about a certificate before the run ends, and state no more than it proves.
 
-The checker rounds differently from the search. The room that stated bounds leave for that does not
-suffice where weights differ by many orders of magnitude: the certificate then proves a little less.
+The checker rounds differently from the search. Stated bounds leave a margin for that, which is too
+small where weights differ by many orders of magnitude: the certificate then proves a little less.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from vhagar.problem import Target
 from vhagar.result import Run
 from vhagar.result.certificate import NODE
 
-# The most products for which the checker is asked, which take it about a second.
+# Most multiplications for which the checker is asked; it takes about a second for them.
 _MOST_PRODUCTS = 2**32
 _REGIONS = ("REGN", "SPEC", "BOXS")
-# Bounds are raised by these shares of themselves and of the first bound, one after the other: some
-# proofs prove what is claimed or nothing, and need not prove much less.
+# Bounds are raised by these shares of themselves and of the first bound, one after the other. Some
+# proofs prove their claim or nothing, so what the checker has instead can be far too large.
 _SHARES = (1e-7, 1e-5, 1e-3, math.inf)
 
 
 def review(path: Path, run: Run, write: Callable[[], None]) -> None:
     """Raise bounds that the certificate does not prove, and write it again with those that it does.
 
-    Large certificates are not read again; nor can those of a network without a file be.
+    Large certificates are not checked, because that takes long, nor are those of a network without
+    a file, because the checker reads the file.
     """
     targets = run.original.search_targets
     before = {target: run.interval.target_upper(target) for target in targets}
@@ -45,7 +46,7 @@ def review(path: Path, run: Run, write: Callable[[], None]) -> None:
 
 
 def _proved_instead(path: Path, run: Run) -> dict[Target, float]:
-    """What the checker proves of each target whose bound it does not; empty if there is none."""
+    """For each target whose stated bound is not proved, find the bound that the checker proves."""
     from vhagar_check.container import scan
     from vhagar_check.errors import Rejected, Unproved
     from vhagar_check.verdict import check
@@ -63,11 +64,11 @@ def _proved_instead(path: Path, run: Run) -> dict[Target, float]:
         missed = refusal.uppers.items()
         return {t: value for t, value in missed if not value <= run.interval.target_upper(t)}
     except Rejected:
-        pass  # for another reason, which no other bound mends
+        pass  # refused for another reason, which raising bounds does not mend
     return {}
 
 
 def _size(run: Run) -> int:
-    """The entries, neurons and scores of the network that is searched."""
+    """Count the entries, neurons and scores of the network that is searched."""
     network = run.problem.network
     return network.input_size + sum(layer.out_size for layer in network.layers)

@@ -1,8 +1,8 @@
-"""Rows of the second copy as differences from those of the first, which they mostly repeat.
+"""Replaces rows of the second copy by their differences from the first copy's, where sparse.
 
 A perturbation changes some pixels, or all of them by one number. A neuron's row in the second copy
-then has the same coefficients as its row in the first, but for a few. The difference of the two
-rows says the same and is sparse, and every iteration of the simplex method goes through the rows.
+then has the same coefficients as its row in the first, but for a few. Their difference, beside the
+first row, says the same and is sparse, and every iteration of the simplex method reads all rows.
 """
 
 from __future__ import annotations
@@ -10,30 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array
 from vhagar.solver.linear_model import Columns, LinearArrays
-
-Array = NDArray[np.float64]
 
 # A difference replaces a row if it has at most this share of the row's entries.
 _SPARSE = 0.5
 # Where the largest term of a difference is no more than this share of the row's, it is mostly
-# rounding, and scaling would make much of it.
+# rounding error, which scaling would magnify.
 _NOISE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class GapRows:
-    """Which rows are replaced: each of `second` by its difference from that of `first`."""
+    """The rows that are replaced: each of `second` by its difference from its twin in `first`."""
 
     first: Columns
     second: Columns
 
     @classmethod
     def of(cls, arrays: LinearArrays) -> GapRows:
-        """Those of a model's twin rows whose differences are sparse."""
+        """Choose those of a model's twin rows whose differences are sparse."""
         first, second = arrays.twins
         row, gap = arrays.matrix[second], arrays.matrix[second] - arrays.matrix[first]
         gap.eliminate_zeros()
@@ -46,7 +44,7 @@ class GapRows:
         return cls(first[chosen], second[chosen])
 
     def subtracted(self, arrays: LinearArrays) -> LinearArrays:
-        """The same model with the differences."""
+        """Return an equivalent model, with the differences in place of the second rows."""
         if not len(self.second):
             return arrays
         count = len(arrays.row_lower)
@@ -60,14 +58,14 @@ class GapRows:
         return replace(arrays, matrix=matrix, row_lower=lower, row_upper=upper)
 
     def restored(self, multipliers: Array) -> Array:
-        """Multipliers of the model's own rows, from those of the differences."""
+        """Translate multipliers of the differences into those of the model's own rows."""
         found = multipliers.copy()
         found[self.first] -= multipliers[self.second]
         return found
 
 
 def _largest(rows: sparse.csr_array, sizes: Array) -> Array:
-    """Each row's largest term."""
+    """Bound each row's largest term; columns are at most `sizes` in absolute value."""
     terms, owner = abs(rows.data) * sizes[rows.indices], np.diff(rows.indptr)
     found = np.zeros(rows.shape[0])
     np.maximum.at(found, np.repeat(np.arange(len(found)), owner), terms)
