@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.batch import Batch, State
 from vhagar.attack.options import AttackOptions
 from vhagar.relaxation.arrays import ADAM
 from vhagar.runtime.devices import Tensor, as_numpy, require_torch
-
-Array = NDArray[np.float64]
 
 # Keeps Adam's quotient finite.
 _EPSILON = 1e-8

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.images import torch_piece
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.problem import Problem
 from vhagar.runtime.devices import Tensor, require_torch
-
-Array = NDArray[np.float64]
 
 # Range of distances of aimed starts from the attack, relative to each variable's range.
 _NEAREST, _FARTHEST = 0.003, 0.3

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.attack.hints import Hints
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
@@ -19,8 +17,6 @@ from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_in_wo
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool, Finished
-
-Array = NDArray[np.float64]
 
 # Largest share of the remaining time for the attack: its last finding must still arrive.
 _LARGEST_SHARE = 0.9

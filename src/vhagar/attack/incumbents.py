@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.reduction import Reduced
 from vhagar.result import Witness
 from vhagar.result.witness import RestoredCheck
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

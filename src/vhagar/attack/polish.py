@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.perturbation.nearest import nearest_parameters
 from vhagar.relaxation.lp.decisions import PIXELS, Decision
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 from vhagar.solver.simplex import Simplex
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Target margins to ask for, one after the other, relative to the largest score.
 _MARGINS = (1e-6, 1e-5, 1e-4, 1e-3)

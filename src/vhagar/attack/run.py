@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from vhagar.array_types import Array
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, Group
 from vhagar.attack.hints import Hints, hints_of
@@ -32,8 +33,6 @@ from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
 from vhagar.runtime.deadline import Deadline, OutOfTime
 from vhagar.runtime.devices import require_torch, torch_device
-
-Array = NDArray[np.float64]
 
 # Solutions to offer, best first, until the witness check accepts one.
 _MOST_OFFERED = 8

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.network import Network
 from vhagar.network.network import slopes
 from vhagar.problem import Problem
-
-Array = NDArray[np.float64]
 
 # Inputs with at most this many entries are sampled, and their boxes can be halved.
 FEW_ENTRIES = 10

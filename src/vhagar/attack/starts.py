@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vhagar.array_types import Array
 from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.attack.sampling import FEW_ENTRIES
 from vhagar.errors import InvalidInput
@@ -12,8 +13,6 @@ from vhagar.network import confidence
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.runtime.devices import Tensor, require_torch
-
-Array = NDArray[np.float64]
 
 # Random candidates per start, if there is no dataset.
 _CHOICE = 4

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vhagar.array_types import Array
 from vhagar.dataset import as_float32
 from vhagar.errors import InvalidInput
 from vhagar.fitting.data_rows import (
@@ -24,7 +25,6 @@ from vhagar.fitting.data_rows import (
 )
 from vhagar.perturbation import Domain, Zonotope
 
-Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 # An entry reaches at least this part of its range in the data to either side of its middle.

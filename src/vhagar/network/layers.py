@@ -15,13 +15,11 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidNetwork
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Shape = tuple[int, ...]
 
 # Most entries of one tensor or matrix (gigabytes); a file that asks for more is refused.

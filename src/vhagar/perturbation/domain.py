@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain_box import check_box, check_sizes, narrowed, range_of
 from vhagar.perturbation.domain_groups import Groups, checked_shape, per_entry
@@ -26,8 +27,6 @@ from vhagar.perturbation.domain_support import multipliers, rows_support, zonoto
 from vhagar.perturbation.linear_rows import LinearRows, joined_rows
 from vhagar.perturbation.zonotope import Zonotope
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 Shape = tuple[int, ...]
 

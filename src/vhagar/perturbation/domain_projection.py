@@ -15,14 +15,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array, Mask
 from vhagar.perturbation.domain_groups import Groups
 from vhagar.perturbation.linear_rows import LinearRows
 from vhagar.perturbation.zonotope import Zonotope
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Box = tuple[Array, Array]
 
 # Most rounds of projections onto all conditions: for a witness, and for each step of an attack.

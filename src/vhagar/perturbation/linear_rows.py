@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidInput
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
 

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.relaxation.arrays import AnyArray, namespace
-
-Array = NDArray[np.float64]
 
 # Most corners of a hexagon that is cut along s = 0 and t = 0.
 CORNERS = 15

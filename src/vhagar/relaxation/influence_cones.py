@@ -12,18 +12,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Index
 from vhagar.network import AbstractLinear, SparseAffine
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.subnetworks import Subnetwork, View
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 # Neurons per cone: neighbours depend on nearly the same inputs.
 AT_ONCE = 32

@@ -6,9 +6,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.perturbation.domain_parts import at_whole_numbers
@@ -20,8 +18,6 @@ from vhagar.result import Witness, WitnessCheck
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.node import Region
 from vhagar.search.region_cache import RecentlyUsed
-
-Array = NDArray[np.float64]
 
 # The heuristic runs at the first nodes of a region, at fewer while it has found nothing, and then
 # at one node in this many.

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.bounds_cache import BoundsCache, quick_part
@@ -21,8 +19,6 @@ from vhagar.search.entry_splits import is_entry_step, part_of
 from vhagar.search.node import Region
 from vhagar.search.pseudocosts import Candidate, Candidates
 from vhagar.solver.lp_answer import LpAnswer
-
-Array = NDArray[np.float64]
 
 # Most pieces of a problem whose roots are refined, and the first-order steps for it.
 _MOST_REFINED, _REFINING_STEPS = 4, 60

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-Array = NDArray[np.float64]
+from vhagar.array_types import Array
+
 Columns = NDArray[np.int64]
 Block = tuple[Columns, ArrayLike | sparse.sparray]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.solver.gap_rows import GapRows
@@ -22,8 +23,6 @@ from vhagar.solver.highs_lp import (
 from vhagar.solver.linear_model import Columns, LinearArrays
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 from vhagar.solver.scaling import Scaled, powers_of_two
-
-Array = NDArray[np.float64]
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 # Iterations of one solve, for each row and column: many times what the simplex method takes.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Tensor, Term, spread
-from vhagar.network.layers import Array, Shape
+from vhagar.network.layers import Shape
 from vhagar.network.maps import selection
 from vhagar.network.onnx_node import Comparison, Node
 from vhagar.network.onnx_operators.activations import common_shape

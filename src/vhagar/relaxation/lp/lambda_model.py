@@ -13,18 +13,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vhagar.array_types import Array, Mask
 from vhagar.perturbation.relaxed import Expression
 from vhagar.relaxation.influence_cones import Relaxed
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.pair_hulls import CornerWeights, add_convexity, add_weights
 from vhagar.solver.basis import Layout
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

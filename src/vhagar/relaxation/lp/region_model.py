@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
@@ -24,8 +24,6 @@ from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.solver.linear_model import Columns, LinearArrays
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 from vhagar.solver.simplex import Simplex
-
-Array = NDArray[np.float64]
 
 _NONE = np.zeros(0, dtype=np.int64)
 
