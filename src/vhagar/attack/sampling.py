@@ -12,7 +12,7 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.network import Network
-from vhagar.network.network import slopes
+from vhagar.network.network import score_gradients
 from vhagar.problem import Problem
 
 # Inputs with at most this many entries are sampled, and their boxes can be halved.
@@ -111,4 +111,4 @@ def confidence_slopes(network: Network, label: int, x: Array) -> tuple[Array, Ar
     slope[every, rival] = -1.0
     with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
         lead = scores[:, label] - scores[every, rival]
-    return lead, slopes(network, entering, slope)
+    return lead, score_gradients(network, entering, slope)

@@ -18,7 +18,7 @@ from vhagar.array_types import Array
 from vhagar.attack.sampling import STEP_RATIO
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
-from vhagar.network.network import slopes
+from vhagar.network.network import score_gradients
 
 # Number of steps from each start; the first is as long as the box is wide.
 _STEPS = 12
@@ -93,4 +93,4 @@ def _slopes(
     upstream[rows, labels], upstream[rows, rivals] = 1.0, -1.0
     # Where a pixel is at an end of its range, a step may still lead back inside.
     at_end = np.where(inside, 1.0, 0.5)
-    return lead, versions.pull(slopes(network, entering, upstream) * at_end)
+    return lead, versions.pull(score_gradients(network, entering, upstream) * at_end)

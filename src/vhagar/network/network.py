@@ -109,8 +109,8 @@ class Network:
         return values.reshape(-1, self.input_size)
 
 
-def slopes(network: Network, entering: list[Array], on_scores: Array) -> Array:
-    """The gradients `(batch, input)` of combinations of scores `(batch, classes)`.
+def score_gradients(network: Network, entering: list[Array], on_scores: Array) -> Array:
+    """Compute the gradients `(batch, input)` of combinations of scores `(batch, classes)`.
 
     `entering` holds the inputs of the ReLU layers, as from `preactivations`.
     """
