@@ -160,7 +160,7 @@ def _attacked(
     quickly = ValueAttack.suits(problem, len(rows))
     local = ValueAttack(problem) if quickly else LocalAttack(problem, "cpu")
     check = WitnessCheck(problem, moves=False)
-    # To load PyTorch can take longer than all attacks, and is no reason to have none.
+    # Loading PyTorch can take longer than all attacks, which is no reason to have none.
     deadline += time.monotonic() - begun
     try:
         for quick in local.passes:

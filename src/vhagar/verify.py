@@ -72,8 +72,8 @@ def verify(
     `certificate` names a file to write that proves the interval, however the run ends; the engines
     `Bab` and `FirstOrder` can. Upper bounds are then stated a little larger than they were
     computed, by 1e-9 of themselves and of the first bound and by 1e-12 of the scores, which leaves
-    room for the checker's rounding. Small certificates are checked at once; a bound that misses
-    its proof all the same is stated as it is proved, and a note says so.
+    room for the checker's rounding. Small certificates are checked before the run ends: if one
+    proves a little less, the bound that it proves is stated instead, and a note says so.
 
     `checkpoint` names a file in which the engines `Bab` and `FirstOrder` keep the search while it
     goes on, at most 30 seconds old. Whatever ends the run, `resume` goes on from such a file of the

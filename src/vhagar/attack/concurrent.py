@@ -20,8 +20,8 @@ from vhagar.runtime.pool import AbstractPool, Finished
 
 # Largest share of the remaining time for the attack: its last finding must still arrive.
 _LARGEST_SHARE = 0.9
-# What is worth staying for: attacks that close this share of the gap; each is worth this share of
-# the time that the attack has had.
+# Whenever its findings have closed this share of the gap, the attack stays longer: by this share of
+# the time that it has had.
 _WORTH, _STAYS_ON = 0.01, 0.5
 _NAME = "attack"
 
@@ -34,7 +34,7 @@ class AttackSchedule:
     least: float = 0.0
     most: float = math.inf
     after: float = 0.0  # how long the search runs before the attack starts
-    # The factor by which it runs longer at most, while there is no witness or they become better.
+    # The factor by which it runs longer at most, while there is no witness or one is improved.
     patience: float = 1.0
 
     def seconds(self, left: float) -> float:

@@ -217,7 +217,7 @@ class Domain:
         return projected(found, (self.low, self.high), self.groups, self.rows, self.zonotope)
 
     def approached(self, x: Array) -> Array:
-        """As `project`, but conditions hold only up to rounding errors: in much less time."""
+        """As `project`, in much less time, but conditions hold only up to rounding errors."""
         if not self.constrained:
             return np.clip(x, self.low, self.high)
         return approached(x, (self.low, self.high), self.groups, self.rows, self.zonotope)

@@ -175,7 +175,7 @@ class LinfBallPiece(AbstractPiece):
         return self._corners.domain_share(self.domain, a, self._pulled(b))
 
     def _joint_share(self, a: Array, b: Array) -> Array | None:
-        """As if images only moved along with the input; what is left of `b` moves by itself."""
+        """Start as if images only moved along with the input: the domain gets all coefficients."""
         return a + b if self._in_place else None
 
     def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:

@@ -270,7 +270,7 @@ class AbstractPiece(ABC):
         return a
 
     def _joint_share(self, a: Array, b: Array) -> Array | None:
-        """A share from which to look for the rows' part, if another than `_domain_share`.
+        """The part `s` from which rows are improved, if it is not that of `_domain_share`.
 
         Where ranges are those of all inputs, `_domain_share` may leave nothing to the rows.
         """

@@ -63,10 +63,10 @@ def _paid(seen: Corners, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, 
 
 @dataclass(frozen=True, eq=False)
 class UnitParts:
-    """The units of a layer by what is to be computed for them.
+    """The units of a layer, by what has to be computed for them.
 
-    Those that are on pass their coefficients on and those that are off pass on 0, at no cost: no
-    rule does better. Equal copies have three corners, and only the `others` have all of them.
+    Units that are on pass their coefficients on, and units that are off pass on 0, at no cost: no
+    rule does better. Undecided units have three corners if their copies are equal, else all.
     """
 
     on: NDArray[np.bool_]

@@ -126,7 +126,7 @@ class IntervalKeeper:
         return True
 
     def raise_upper(self, target: Target, value: float) -> None:
-        """State no upper bound of a target below a value: a certificate proves no less."""
+        """Raise the upper bounds of a target to what its certificate proves, if that is finite."""
         if not math.isfinite(value):
             return
         for bounds in (self._uppers[target], self._computed[target]):

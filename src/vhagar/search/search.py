@@ -33,7 +33,7 @@ HERE = -1
 _RUNG_SECONDS, _RUNG_SHARE, _MOST_RUNG_SECONDS = 0.5, 0.05, 3.0
 # The same without a clock, where results must repeat: hidden neurons of all pieces together.
 _RUNG_NEURONS = 200_000
-# Share of the remaining time for the neurons' bounds when the ceiling alone climbs.
+# Share of the remaining time for the neurons' bounds when only the ceiling climbs.
 _CLIMB_SHARE = 0.1
 # Seconds of halving boxes of inputs, while bounds are computed, before messages are taken again.
 _PATIENCE = 0.05
@@ -64,7 +64,7 @@ class Search:
         """Bound the roots and the ceiling on a rung of the ladder, and announce what it gives.
 
         The answer is the largest bound of all pieces: where a rung takes long, and there is no time
-        for all of them, the others are left to the search. `neurons` is when their bounds end.
+        for all of them, the others are left to the search. Bounds of neurons end at `neurons`.
         """
         run, frontiers = self._run, self._frontiers
         worker = self._rung_worker(rung, deadline, neurons)
@@ -92,14 +92,14 @@ class Search:
         return goes_on
 
     def _by_work(self) -> Callable[[int], bool]:
-        """Whether a piece is among the first ones, always as many."""
+        """Whether a piece is among the first; their number is fixed, so that results repeat."""
         neurons = max(self._run.problem.network.hidden_neurons, 1)
         return lambda piece_index: piece_index * neurons < _RUNG_NEURONS
 
     def climb_ceiling(self, rung: Rung, deadline: Deadline) -> None:
         """Bound the ceiling alone, if it is lower than all that is known otherwise.
 
-        Other bounds of the differences are to have their turn: it takes no more than its share.
+        It takes no more than its share of the time, so that the differences have their turn.
         """
         signs = self._frontiers.signs
         own = max(signs.uppers(self._run.problem.search_targets).values(), default=0.0)
@@ -108,7 +108,7 @@ class Search:
             self._climb_ceiling(self._rung_worker(rung, deadline, last), deadline)
 
     def _rung_worker(self, rung: Rung, deadline: Deadline, last: Deadline = NEVER) -> SearchWorker:
-        """Work on a rung; `last` is when the bounds of neurons end."""
+        """Make the worker of a rung; `last` is when the bounds of neurons end."""
         run = self._run
         bounders = rung_bounders(rung, run, self._is_late(deadline), last)
         return SearchWorker(run.reduced, run.options, bounders)

@@ -128,7 +128,7 @@ class RegionModel:
 
     @cached_property
     def interior(self) -> Simplex:
-        """A third one, by interior points: for regions that take the simplex method too long."""
+        """A third solver on the same model, for regions that take the simplex method too long."""
         interior = self._simplex(self.model.arrays, self.model.delta)
         interior.use_interior_point()
         return interior
