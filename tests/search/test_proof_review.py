@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from vhagar import Network, Problem, Result, verify
 from vhagar.network import onnx_bytes, read_onnx
+from vhagar.perturbation import Domain, linear_rows
 from vhagar.search import proof_review
 from vhagar.search.branch_and_bound import Bab
-from vhagar_check import Rejected, check, verdict
+from vhagar_check import Rejected, check, container, verdict
+from vhagar_check.container import Block
 
 from ..networks import dense_network
 from ..soundness.judge import Finding, run_bab, stored
@@ -40,8 +43,8 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdict, "evaluate", rounded)
 
 
-def certified(network: Network, path: Path) -> Result:
-    problem = Problem(network, perturbation="linf(0.15)", source=0)
+def certified(network: Network, path: Path, domain: Domain | None = None) -> Result:
+    problem = Problem(network, perturbation="linf(0.15)", source=0, domain=domain)
     engine = Bab(attack=False, slopes=False, inputs=False)
     return verify(problem, engine=engine, workers=0, relative_gap=0.05, certificate=path)
 
@@ -79,6 +82,35 @@ def test_large_certificates_are_not_checked(
     assert not certified(read_onnx(model), path).notes
     with pytest.raises(Rejected, match="is not proved"):
         check(path, model=model)
+
+
+NODES, BOXES, REGIONS = Block("TREE", 0, 24 * 10_000, 1), Block("BOXS", 0, 10**5, 1), 1000
+
+
+@pytest.mark.parametrize(
+    ("blocks", "rows"),
+    [([NODES], 0), ([BOXES], 0), ([Block("REGN", 0, 1, 1)] * REGIONS, 5)],
+    ids=["nodes of a small network", "boxes", "rows of a domain"],
+)
+def test_what_takes_the_checker_long_is_not_checked(
+    blocks: list[Block],
+    rows: int,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Path] = []
+    monkeypatch.setattr(container, "scan", lambda path: blocks)
+    monkeypatch.setattr(verdict, "check", lambda path, model: asked.append(path))
+    domain = None
+    if rows:
+        every = linear_rows(np.eye(rows, NETWORK.input_size), NETWORK.input_size, at_most=0.9)
+        domain = Domain(NETWORK.input_shape, rows=every)
+    certified(read_onnx(model), tmp_path / "proof.cert", domain)
+    assert not asked
+    monkeypatch.setattr(container, "scan", lambda path: [Block("TREE", 0, 24, 1)])
+    certified(read_onnx(model), tmp_path / "proof.cert", domain)
+    assert asked
 
 
 @pytest.mark.usefixtures("coarse")
