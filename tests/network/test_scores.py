@@ -238,6 +238,27 @@ def test_only_the_shares_of_one_score_are_that_score(build: type, save: Callable
         read_onnx(save(b.follow(share).add("Concat", rest, axis=1)))
 
 
+@pytest.mark.parametrize("kind", ["Identity", "Constant"])
+def test_operators_of_strangers_have_no_known_meaning(
+    build: type, save: Callable, kind: str
+) -> None:
+    """Of the same names as ONNX's own, behind the two shares or where they come from."""
+    b, _ = two_shares(build, "Identity")
+    model = b.model()
+    if kind == "Constant":
+        (rest,) = [node for node in model.graph.node if node.op_type == "Sub"]
+        (one,) = [part for part in model.graph.initializer if part.name == rest.input[0]]
+        model.graph.initializer.remove(one)
+        made = helper.make_node("Constant", [], [one.name], value=one)
+        model.graph.node.insert(0, made)
+    for node in model.graph.node:
+        if node.op_type == kind:
+            node.domain = "strange"
+    model.opset_import.append(helper.make_opsetid("strange", 1))
+    with pytest.raises(UnsupportedOperator):
+        read_onnx(save(model))
+
+
 @pytest.mark.parametrize("kind", ["Identity", "ZipMap"])
 def test_outputs_that_go_in_a_circle_are_refused(build: type, save: Callable, kind: str) -> None:
     model = build((4,)).add("Gemm", HIDDEN).model()

@@ -85,9 +85,11 @@ def _share(model: Any, name: str) -> str | None:
     It is the result of a Sigmoid, whose one score decides the class; None for any other value.
     """
     makers = {name: node for node in model.graph.node if not node.domain for name in node.output}
-    for node in reversed(model.graph.node):
-        if node.op_type == "Identity" and name in node.output and node.input:
-            name = node.input[0]
+    for _ in model.graph.node:
+        node = makers.get(name)
+        if node is None or node.op_type != "Identity" or not node.input:
+            break
+        name = node.input[0]
     node = makers.get(name)
     if node is None or node.op_type != "Concat" or len(node.input) != 2:
         return None
@@ -102,7 +104,7 @@ def _share(model: Any, name: str) -> str | None:
 def _is_one(model: Any, name: str) -> bool:
     constants = [tensor for tensor in model.graph.initializer if tensor.name == name]
     for node in model.graph.node:
-        if node.op_type == "Constant" and name in node.output:
+        if node.op_type == "Constant" and not node.domain and name in node.output:
             constants += [item.t for item in node.attribute if item.name == "value"]
     return any(np.array_equal(read_tensor(one).reshape(-1), [1.0]) for one in constants)
 
