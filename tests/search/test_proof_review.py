@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from vhagar.search import proof_review
 from vhagar.search.branch_and_bound import Bab
 from vhagar_check import Rejected, check, container, verdict
 from vhagar_check.container import Block
+from vhagar_check.statement import Statement
 
 from ..networks import dense_network
 from ..soundness.judge import Finding, run_bab, stored
@@ -71,6 +73,18 @@ def test_a_bound_that_is_not_proved_is_raised(model: Path, tmp_path: Path) -> No
     before = max(moment.upper for moment in result.history[:-1] if moment.upper < result.upper)
     assert before < result.upper < before + 1e-5 * result.history[0].upper
     assert any(f"proves the bound {result.upper!r}, not" in note for note in result.notes)
+
+
+def test_a_certificate_that_proves_nothing_is_not_said_to_prove_a_bound(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(self: Statement, *_: Any) -> dict[int | None, float]:
+        return dict.fromkeys(self.goals, math.inf)
+
+    monkeypatch.setattr(Statement, "upper_bounds", nothing)
+    result = certified(read_onnx(model), tmp_path / "proof.cert")
+    bounds = [interval.upper for interval in result.targets.values()]
+    assert result.notes == tuple(f"the certificate does not prove the bound {v!r}" for v in bounds)
 
 
 @pytest.mark.usefixtures("coarse")
