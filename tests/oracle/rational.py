@@ -6,11 +6,16 @@ Nothing here is rounded: floats enter as the rationals they are, and z3 computes
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import z3
+
+# What z3 answers in a second can take it hours with other names of variables, or in another order.
+# So names depend on no earlier question. Attempts, and the milliseconds of the first one.
+_ATTEMPTS, _FIRST_TIMEOUT = 16, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +32,12 @@ class RationalModel:
 
     def __init__(self) -> None:
         self._constraints: list[z3.BoolRef] = []
+        self._variables = 0
 
     def variable(self, low: Fraction, high: Fraction) -> Value:
         """Any number in `[low, high]`."""
-        term = z3.FreshReal()
+        self._variables += 1
+        term = z3.Real(f"x{self._variables}")
         self._constraints += [term >= number(low), term <= number(high)]
         return Value(term, low, high)
 
@@ -86,10 +93,11 @@ class RationalModel:
 
     def maximum(self, objective: Value) -> Fraction | None:
         """The exact maximum, None if no point satisfies the constraints."""
-        optimiser = z3.Optimize()
-        optimiser.add(*self._constraints)
-        handle = optimiser.maximize(objective.term)
-        outcome = optimiser.check()
+        for attempt in range(_ATTEMPTS):
+            optimiser, handle = self._optimiser(objective, attempt)
+            outcome = optimiser.check()
+            if outcome != z3.unknown:
+                break
         if outcome == z3.unsat:
             return None
         assert outcome == z3.sat, f"z3 gave up: {optimiser.reason_unknown()}"
@@ -97,6 +105,19 @@ class RationalModel:
         # All variables are bounded and all constraints closed: the maximum is attained.
         assert z3.is_int_value(found) or z3.is_rational_value(found), f"no maximum: {found}"
         return Fraction(found.as_string())
+
+    def _optimiser(
+        self, objective: Value, attempt: int
+    ) -> tuple[z3.Optimize, z3.OptimizeObjective]:
+        """Set z3 up; later attempts have another order of the constraints, and more time."""
+        constraints = list(self._constraints)
+        if attempt:
+            random.Random(attempt).shuffle(constraints)
+        context = z3.Context()
+        optimiser = z3.Optimize(ctx=context)
+        optimiser.set("timeout", _FIRST_TIMEOUT * 2 ** (attempt // 2))
+        optimiser.add(*(constraint.translate(context) for constraint in constraints))
+        return optimiser, optimiser.maximize(objective.term.translate(context))
 
 
 def number(value: Fraction) -> z3.RatNumRef:
