@@ -76,11 +76,13 @@ class UnitParts:
     def of(cls, corners: Corners) -> UnitParts:
         """Sort the units of a layer."""
         h = corners.hexagons
-        free = ~h.on & ~h.off
+        # A neuron that is 0 for every input is off, and could be on: the rules pass it on.
+        on = np.asarray(h.on | ((h.lower >= 0) & (h.lower_p >= 0)))
+        free = ~on & ~h.off
         equal = np.flatnonzero(free & h.equal)
         others = np.flatnonzero(free & ~h.equal)
         parts = ((equal, corners.take(equal).diagonal()), (others, corners.take(others)))
-        return cls(np.asarray(h.on), tuple(part for part in parts if len(part[0])))
+        return cls(on, tuple(part for part in parts if len(part[0])))
 
     def paid(
         self, a: NDArray[np.float64], b: NDArray[np.float64]
