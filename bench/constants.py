@@ -12,6 +12,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +33,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "*_LARGEST_SLACK",
         "*_NEGLIGIBLE",
         "*_FLOAT32_*",
-        "*_LEAST_SQUARES",
         "*TIE",
         "relaxation/hexagon.py:_MARGIN",
         "relaxation/positive_definite.py:_EXTRA_OPERATIONS",
@@ -43,7 +43,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "*:_SAME",
         "*:_MARGINS",
         "*_NEARLY_ZERO",
-        "attack/ascent.py:_EPSILON",
+        "relaxation/adam.py:_EPSILON",
         "*_SMALLEST_MASS",
         "dependency/algorithm.py:_VISIBLE",
         "local/branching.py:_CLEARLY",
@@ -151,9 +151,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "attack/concurrent.py:_LARGEST_SHARE",
         "local/run.py:_TO_PROVE",
         "result/live.py:*",
-        "search/input_beside.py:_REPORT_*",
+        "search/input_process.py:_REPORT_*",
         "search/mip/tasks.py:_PATIENCE",
-        "search/bounders/gpu/worker.py:_SECONDS",
+        "search/bounders/gpu/gpu_worker.py:_SECONDS",
         "search/node_search.py:_LISTENING",
         "search/node_search.py:_QUANTUM_NODES",
         "search/rounds.py:_BETWEEN_LOOKS",
@@ -324,12 +324,15 @@ def page(found: list[Constant]) -> str:
         evidence = section == TUNING
         lines += ["", f"## {section}", "", text, ""]
         lines += [
-            "| constant | value | in | meaning |" + (" evidence |" if evidence else ""),
-            "| --- | --- | --- | --- |" + (" --- |" if evidence else ""),
+            "| constant | in | meaning |" + (" evidence |" if evidence else ""),
+            "| --- | --- | --- |" + (" --- |" if evidence else ""),
         ]
-        for one in rows:
-            cells = [f"`{one.name}`", f"`{one.value}`", f"`{one.path}`"]
-            cells += [one.reason, one.evidence] if evidence else [one.comment]
+        # Constants with a comment in common have a row in common.
+        for (path, _), same in groupby(rows, key=lambda one: (one.path, one.comment)):
+            first, *more = same
+            values = "<br>".join(f"`{one.name} = {one.value}`" for one in (first, *more))
+            cells = [values, f"`{path}`"]
+            cells += [first.reason, first.evidence] if evidence else [first.comment]
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

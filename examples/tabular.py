@@ -154,4 +154,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.exit(__doc__)
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "tabular"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 
 import numpy as np
@@ -95,6 +96,20 @@ def test_the_time_to_get_ready_is_not_taken_from_the_attacks(
     found = covered(answered.problem, answered.upper, seen, deadline=1.0)
     assert found.classified == answered.coverage.classified
     assert found.classified.attackable > 0
+
+
+def test_the_time_to_read_the_data_is_not_taken_from_the_attacks(
+    answered: Result, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module("vhagar.coverage")
+    read = module.read_test_set
+
+    def slowly(path: Path, domain: Domain) -> object:
+        sleep(0.3)
+        return read(path, domain)
+
+    monkeypatch.setattr(module, "read_test_set", slowly)
+    assert vhagar.coverage(answered, data, timeout=0.2).classified.attackable > 0
 
 
 def test_whoever_interrupts_is_not_kept_waiting(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vhagar.dataset import nearest, read_dataset, read_image, read_test_set
+from vhagar.dataset import attack_starts, nearest, read_dataset, read_image, read_test_set
 from vhagar.errors import InvalidInput
+from vhagar.options import Options
 from vhagar.perturbation import Domain
 
 GREY = Domain((1, 4, 5), 0.0, 1.0)
@@ -21,6 +22,41 @@ def test_an_archive_of_bytes_is_scaled(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", images=images, labels=np.array([1, 2]))
     inputs = read_dataset(tmp_path / "data.npz", GREY)
     np.testing.assert_array_equal(inputs, images.reshape(2, 20) / 255.0)
+
+
+def test_bytes_end_at_the_ends_of_the_range(tmp_path: Path) -> None:
+    """0.1 + 0.7 is above 0.8 in float64, and nothing outside the range may come of a byte."""
+    domain = Domain((1, 1, 2), 0.1, 0.8)
+    np.savez(tmp_path / "data.npz", images=np.array([[[0, 255]]], dtype=np.uint8))
+    np.testing.assert_array_equal(read_dataset(tmp_path / "data.npz", domain), [[0.1, 0.8]])
+
+
+def test_for_a_test_set_nothing_else_is_read(tmp_path: Path) -> None:
+    """A training set is six times as large. This one could not even be read."""
+    inputs = np.linspace(0, 1, 40).reshape(2, 20)
+    unreadable = np.array([[None] * 20, [None] * 20], dtype=object)
+    np.savez(tmp_path / "both.npz", x_train=unreadable, x_test=inputs, y_test=np.array([3, 4]))
+    found, labels = read_test_set(tmp_path / "both.npz", GREY)
+    np.testing.assert_array_equal(found, inputs)
+    assert labels is not None
+    assert labels.tolist() == [3, 4]
+    with pytest.raises(InvalidInput, match=r"both\.npz"):
+        read_dataset(tmp_path / "both.npz", GREY)
+
+
+def test_attacks_start_from_a_few_inputs_of_a_large_data_set(tmp_path: Path) -> None:
+    """To rank 70,000 inputs takes an attack fifteen seconds, which it may not have."""
+    inputs = np.linspace(0, 1, 4_001).repeat(20).reshape(-1, 20)
+    np.savez(tmp_path / "large.npz", inputs)
+    found = attack_starts(Options(dataset=tmp_path / "large.npz"), GREY)
+    assert found is not None
+    assert 1_000 <= len(found) <= 2_000
+    assert found[0, 0] == 0.0
+    assert found[-1, 0] >= 0.99
+    np.savez(tmp_path / "small.npz", inputs[:7])
+    few = attack_starts(Options(dataset=tmp_path / "small.npz"), GREY)
+    np.testing.assert_array_equal(few, inputs[:7])
+    assert attack_starts(Options(), GREY) is None
 
 
 def test_an_archive_of_numbers_is_taken_as_it_is(tmp_path: Path) -> None:

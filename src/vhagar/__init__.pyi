@@ -36,7 +36,7 @@ from vhagar.perturbation import compose as compose
 from vhagar.perturbation import linear_rows as linear_rows
 from vhagar.perturbation import parse_perturbation as parse_perturbation
 from vhagar.problem import Problem as Problem
-from vhagar.report.two import compare as compare
+from vhagar.report.two_models import compare as compare
 from vhagar.result import BoundKind as BoundKind
 from vhagar.result import Coverage as Coverage
 from vhagar.result import Interval as Interval

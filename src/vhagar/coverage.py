@@ -42,15 +42,22 @@ def coverage(result: Result, dataset: str | Path, *, timeout: float | None = Non
 
     An .npz file that holds a training and a test set is asked for its test set. Inputs are taken as
     float32, as runtimes take them. Those that are not proven robust are attacked, one by one, for
-    at most `timeout` seconds in all; whoever was not reached is neither robust nor attackable.
+    at most `timeout` seconds in all, after the file has been read; whoever was not reached is
+    neither robust nor attackable.
     """
-    deadline = Deadline.after(timeout)
     problem = result.problem
     if problem.perturbation is None:
         raise InvalidInput("coverage needs a result about a perturbation")
-    data = SeenData.read(Path(dataset), problem.network, problem.domain)
+    return _coverage_of(
+        result, SeenData.read(Path(dataset), problem.network, problem.domain), timeout
+    )
+
+
+def _coverage_of(result: Result, data: SeenData, timeout: float | None) -> Coverage:
+    """What a result says of data that were read; to evaluate them takes none of the time."""
     upper = math.inf if result.kind is BoundKind.MARABOU else result.upper
-    return covered(problem, upper, data, deadline.at)
+    data.evaluate()
+    return covered(result.problem, upper, data, Deadline.after(timeout).at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +82,10 @@ class SeenData:
             for start in range(0, len(self.inputs), CHUNK)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, self.network.classes))
+
+    def evaluate(self) -> None:
+        """Compute now what every question needs."""
+        _ = self.scores, self.error
 
     @cached_property
     def error(self) -> Array:
@@ -129,19 +140,17 @@ def with_coverage(result: Result, dataset: Path | None, seconds: float | None) -
     if dataset is None or result.problem.perturbation is None or interrupted:
         return result
     left = None if seconds is None else max(seconds, 0.0)
-    found = coverage(result, dataset, timeout=left)
-    return replace(result, coverage=found, nearest=_neighbour(result, dataset))
+    data = SeenData.read(dataset, result.problem.network, result.problem.domain)
+    found = _coverage_of(result, data, left)
+    return replace(result, coverage=found, nearest=_neighbour(result, data))
 
 
-def _neighbour(result: Result, dataset: Path) -> Neighbour | None:
+def _neighbour(result: Result, data: SeenData) -> Neighbour | None:
     """The input of a data set that is nearest to the witness."""
-    if result.witness is None:
+    if result.witness is None or not len(data.inputs):
         return None
-    domain = result.problem.domain
-    inputs, labels = read_test_set(dataset, domain)
-    if not len(inputs):
-        return None
-    (found,) = nearest(result.witness.x.reshape(1, -1), inputs, domain, labels)
+    x = result.witness.x.reshape(1, -1)
+    (found,) = nearest(x, data.inputs, data.domain, data.labels)
     return found
 
 

@@ -60,23 +60,25 @@ class UnsupportedOperator(InvalidNetwork):
         if len(self.refusals) == 1:
             text = f"{self.refusals[0]}. "
         else:
-            lines = "".join(f"\n  {line}" for line in _grouped(self.refusals))
+            lines = "".join(
+                f"\n  operator {operator} at {nodes}: {reason}"
+                for operator, nodes, reason in grouped(self.refusals)
+            )
             text = f"{len(self.refusals)} nodes cannot be translated:{lines}\n"
-        super().__init__(f"{text}Supported operators: {', '.join(supported)}.")
+        super().__init__(f"{text}docs/networks.md lists what is supported.")
 
 
-def _grouped(refusals: Sequence[Refusal]) -> list[str]:
-    """One line for all nodes with the same reason, with the first of their names."""
+def grouped(refusals: Sequence[Refusal]) -> list[tuple[str, str, str]]:
+    """Operator, nodes and reason, once for all nodes with the same reason."""
     groups: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refusals:
         groups.setdefault((refusal.operator, refusal.reason), []).append(refusal)
-    lines = []
+    found = []
     for (operator, reason), same in groups.items():
         names = ", ".join(repr(refusal.node) for refusal in same[:_NAMED])
         more = f" and {len(same) - _NAMED} more" if len(same) > _NAMED else ""
-        nodes = "node" if len(same) == 1 else "nodes"
-        lines.append(f"operator {operator} at {nodes} {names}{more}: {reason}")
-    return lines
+        found.append((operator, f"{'node' if len(same) == 1 else 'nodes'} {names}{more}", reason))
+    return found
 
 
 class SolverFailure(VhagarError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
-from vhagar.network.given import as_network
+from vhagar.network.as_network import as_network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
 from vhagar.perturbation.domain_emptiness import require_inputs

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar_check.box_proofs import BoxProver, BoxRegion
+from vhagar_check.cone_proofs import with_cuts
 from vhagar_check.container import Block, split_json, unpack
 from vhagar_check.errors import Rejected
 from vhagar_check.formula import Decisions
@@ -36,7 +37,7 @@ from vhagar_check.tree import Root
 # Processes are started for at least this many bytes of proofs, or this many neurons to bound in
 # all regions together: otherwise starting them takes longer than the proofs.
 _SMALL, _FEW = 2**20, 2000
-# A region's block, the blocks of its refinements and tightenings, and the blocks of its proofs.
+# A region's block, the blocks of its refinements, tightenings or cuts, and those of its proofs.
 Task = tuple[Block, list[Block], list[Block]]
 Answer = list[tuple[NDArray[np.uint32], Floats]]
 
@@ -66,7 +67,7 @@ def proof_groups(blocks: list[Block]) -> list[Task]:
     for block in blocks[1:]:
         if block.tag in ("REGN", "SPEC", "BOXS"):
             groups.append((block, [], []))
-        elif block.tag in ("REFN", "TIGH") and groups and _may_refine(block, groups[-1]):
+        elif block.tag in ("REFN", "TIGH", "CUTS") and groups and _may_refine(block, groups[-1]):
             groups[-1][1].append(block)
         elif block.tag == "PROF" and groups:
             groups[-1][2].append(block)
@@ -76,9 +77,9 @@ def proof_groups(blocks: list[Block]) -> list[Task]:
 
 
 def _may_refine(block: Block, group: Task) -> bool:
-    """Whether a block may come next: refinements, then tightenings, before any proof."""
+    """Whether a block may come next: refinements, then tightenings or cuts, before any proof."""
     region, before, proofs = group
-    late = block.tag == "REFN" and any(other.tag == "TIGH" for other in before)
+    late = any(other.tag not in ("REFN", block.tag) for other in before)
     return region.tag == "REGN" and not proofs and not late
 
 
@@ -137,7 +138,7 @@ class Evaluator:
             return [self._proofs(self._last[1], unpack(file, part)) for part in proofs]
 
     def _region(self, file: BinaryIO, block: Block, refined: list[Block]) -> Region:
-        """Read a region with its refinements and then its tightenings."""
+        """Read a region with its refinements and then its tightenings or its cuts."""
         blocks = (unpack(file, part) for part in refined if part.tag == "REFN")
         region = self._regions.read(unpack(file, block), blocks)
         for part in refined:
@@ -145,7 +146,10 @@ class Evaluator:
                 if self._statement.image is not None or region.piece_number is None:
                     raise Rejected("a tightening is about no pair of an input and its image")
                 region = tightened(region, unpack(file, part), self._statement.source)
-        return region
+        cuts = [part for part in refined if part.tag == "CUTS"]
+        if cuts and self._statement.image is not None:
+            raise Rejected("a certificate about one image has cuts")
+        return with_cuts(region, (unpack(file, part) for part in cuts))
 
     def _spectral(self, file: BinaryIO, block: Block, proofs: list[Block]) -> Answer:
         """Evaluate a SPEC block's proofs: one number for each target, at any node."""

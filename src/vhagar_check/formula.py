@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vhagar_check.crops import Crop, SeenPiece, convolutions, crop
+from vhagar_check.cuts import Weighted
 from vhagar_check.hexagon import Corners, Hexagons, quick_multipliers
 from vhagar_check.intervals import Box, entering
 from vhagar_check.layers import (
@@ -83,6 +84,7 @@ class Bounds:
         b: Floats,
         choose: Choose,
         decisions: list[Decisions] | None = None,
+        cuts: Weighted | None = None,
     ) -> tuple[Floats, Floats]:
         """Upper bounds on `a.y + b.y_p`, `y` a stage's outputs; one for each row of `a` and `b`.
 
@@ -91,7 +93,7 @@ class Bounds:
         value may be.
         """
         with np.errstate(all="ignore"):  # a bound that overflows proves nothing
-            return self._upper(stage, a, b, choose, decisions or [])
+            return self._upper(stage, a, b, choose, decisions or [], cuts=cuts)
 
     def upper_with(
         self, added: Added, a: Floats, b: Floats, choose: Choose, decisions: list[Decisions]
@@ -99,6 +101,14 @@ class Bounds:
         """Upper bounds on a function of the scores, as in `upper`, plus the functions `added`."""
         with np.errstate(all="ignore"):
             return self._upper(len(self.network.stages) - 1, a, b, choose, decisions, added)[0]
+
+    def upper_of_outputs(
+        self, layer: int, a: Floats, b: Floats, choose: Choose, decisions: list[Decisions]
+    ) -> Floats:
+        """Upper bounds as in `upper`, on a function of the outputs of a ReLU layer."""
+        with np.errstate(all="ignore"):
+            begun = a, b, np.zeros(len(a)), np.zeros(len(a))
+            return self._below(layer + 1, begun, choose, decisions)[0]
 
     def _upper(
         self,
@@ -108,13 +118,30 @@ class Bounds:
         choose: Choose,
         decisions: list[Decisions],
         added: Added | None = None,
+        cuts: Weighted | None = None,
     ) -> tuple[Floats, Floats]:
-        constant, error = np.zeros(len(a)), np.zeros(len(a))
+        begun = self._through_stage(stage, a, b, np.zeros(len(a)), np.zeros(len(a)))
+        return self._below(stage, begun, choose, decisions, added, cuts)
+
+    def _below(
+        self,
+        stage: int,
+        begun: tuple[Floats, Floats, Floats, Floats],
+        choose: Choose,
+        decisions: list[Decisions],
+        added: Added | None = None,
+        cuts: Weighted | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Go on from coefficients on a stage's inputs, a constant and its error."""
+        a, b, constant, error = begun
         empty = np.zeros(len(a), dtype=np.bool_)
         for k in range(stage, 0, -1):
-            a, b, constant, error = self._through_stage(k, a, b, constant, error)
-            p, q = choose(k - 1, a, b)
             corners = self.corners[k - 1]
+            if cuts is not None:
+                a, b, constant, error = cuts.taken_off(
+                    k - 1, a, b, constant, error, corners.magnitude
+                )
+            p, q = choose(k - 1, a, b)
             offsets = self._offsets(k - 1, a, b, p, q)
             for row, case in enumerate(decisions):
                 for (layer, neuron), signs in case.signs.items():
@@ -130,7 +157,7 @@ class Bounds:
                 size = (abs(p) + abs(q) + abs(added.on_s) + abs(added.on_t)) @ corners.magnitude
                 error = error + gamma(4) * size  # the sums are rounded
                 a, b = p + added.on_s, q + added.on_t
-        a, b, constant, error = self._through_stage(0, a, b, constant, error)
+            a, b, constant, error = self._through_stage(k - 1, a, b, constant, error)
         total = constant + self._support(a, b, decisions)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
         # Multipliers can be so large that a sum is infinite: then they prove nothing. Only
@@ -222,7 +249,7 @@ class Bounds:
 
     def around(self, stage: int, neurons: Indices) -> tuple[Bounds, Indices, list[Indices] | None]:
         """The bounds of the part of the network on which some neurons of a layer depend, their
-        indices in that part's last layer, and the units of each layer below; None if all."""
+        indices in that part's last layer, and the units of each layer in it; None if all."""
         layers = convolutions(self.network, stage)
         if layers is None:
             return self, neurons, None
@@ -233,7 +260,8 @@ class Bounds:
             (int(columns.min()), int(columns.max()) + 1),
         )
         seen = crop(layers, block)
-        return self.cropped(seen), np.searchsorted(seen.outputs, neurons), list(seen.units)
+        units = [*seen.units, seen.outputs]
+        return self.cropped(seen), np.searchsorted(seen.outputs, neurons), units
 
     def cropped(self, seen: Crop) -> Bounds:
         """The bounds inside a part of the network."""

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from vhagar_check.cuts import Weighted
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.formula import (
@@ -89,14 +90,15 @@ class Prover:
     def _by_multipliers(
         self, kinds: NDArray[np.uint8], vectors: Floats, decisions: list[Decisions]
     ) -> Floats:
-        tables, alpha, mu = self._parts(vectors)
-        if (alpha < 0).any() or (mu < 0).any() or not np.isfinite(vectors).all():
+        tables, alpha, mu, rho = self._parts(vectors)
+        negative = any((part < 0).any() for part in (alpha, mu, rho))
+        if negative or not np.isfinite(vectors).all():
             raise Rejected("a proof has a negative weight or a number that is not finite")
         alpha = np.where((kinds == CONTRADICTION)[:, None], 0.0, alpha)
         a, b = self._start(alpha, mu)
-        bounds = self._region.bounds
+        bounds, cuts = self._region.bounds, Weighted(self._region.cuts, rho)
         with np.errstate(all="ignore"):
-            value, width = bounds.upper(self._last, a, b, self._choice(tables), decisions)
+            value, width = bounds.upper(self._last, a, b, self._choice(tables), decisions, cuts)
             room = self._start_room(alpha, mu)
             value, width = value + room, width + 2 * room
         found = np.empty(len(kinds))
@@ -115,7 +117,7 @@ class Prover:
 
         For these pairs, `sum of alpha_j (score_source - score_j - level)` is at least 0.
         """
-        tables, alpha, mu = self._parts(vectors)
+        tables, alpha, mu, _ = self._parts(vectors)
         if (alpha < 0).any() or (mu < 0).any() or not np.isfinite(vectors).all():
             raise Rejected("a tightening has a negative weight or a number that is not finite")
         bounds, cases = self._region.bounds, [case] * len(vectors)
@@ -150,8 +152,8 @@ class Prover:
         """Minus infinity if a sum that is at least 0 for attacked pairs is proved negative."""
         return float(-np.inf) if value < 0 else float(np.inf)
 
-    def _parts(self, vectors: Floats) -> tuple[list[tuple[Floats, Floats]], Floats, Floats]:
-        """The multipliers of the undecided neurons of each layer, alpha and mu."""
+    def _parts(self, vectors: Floats) -> tuple[list[tuple[Floats, Floats]], Floats, Floats, Floats]:
+        """The multipliers of each layer's undecided neurons, alpha, mu and the cuts' weights."""
         tables, place = [], 0
         for status in self._region.status:
             pairs, equals = int((status == PAIR).sum()), int((status == EQUAL).sum())
@@ -163,8 +165,8 @@ class Prover:
             p[:, undecided == EQUAL] = on_equal
             tables.append((p, q))
             place = int(ends[-1])
-        alpha = vectors[:, place : place + len(self._others)]
-        return tables, alpha, vectors[:, place + len(self._others) :]
+        begin, end = place + len(self._others), vectors.shape[1] - len(self._region.cuts)
+        return tables, vectors[:, place:begin], vectors[:, begin:end], vectors[:, end:]
 
     def _start(self, alpha: Floats, mu: Floats) -> tuple[Floats, Floats]:
         a, b = np.zeros((2, len(alpha), self._network.classes))
@@ -178,10 +180,11 @@ class Prover:
 
     def _exact(self, vector: Floats, alpha: Floats, case: Decisions) -> Fraction | float | None:
         """The formula's value in exact arithmetic; None if it is unknown."""
-        tables, _, mu = self._parts(vector[None])
+        tables, _, mu, rho = self._parts(vector[None])
         a, b = self._exact_start(alpha, mu[0])
         choice = self._choice(tables)
-        return exact_upper(self._region.bounds, self._last, a, b, choice, case)
+        cuts = Weighted(self._region.cuts, rho)
+        return exact_upper(self._region.bounds, self._last, a, b, choice, case, cuts)
 
     def _exact_start(self, alpha: Floats, mu: Floats) -> tuple[Exact, Exact]:
         found = []

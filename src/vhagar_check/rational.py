@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from vhagar_check.cuts import Weighted
 from vhagar_check.exact import Exact
 from vhagar_check.formula import Bounds, Choose, Decisions
 from vhagar_check.hexagon import exact_offset
@@ -30,12 +31,14 @@ class ExactBounds(Bounds):
         b: Floats,
         choose: Choose,
         decisions: list[Decisions] | None = None,
+        cuts: Weighted | None = None,
     ) -> tuple[Floats, Floats]:
-        value, room = super().upper(stage, a, b, choose, decisions)
+        value, room = super().upper(stage, a, b, choose, decisions, cuts)
         cases = decisions or [Decisions()] * len(a)
         for row, case in enumerate(cases):
             starts = Exact.of(a[row]), Exact.of(b[row])
-            found = exact_upper(self, stage, *starts, choose, case)
+            own = None if cuts is None else cuts.row(row)
+            found = exact_upper(self, stage, *starts, choose, case, own)
             if found is not None:
                 value[row] = np.fmin(value[row], rounded_up(found))
         return value, room
@@ -56,17 +59,32 @@ class ExactBounds(Bounds):
 
 
 def exact_upper(
-    bounds: Bounds, stage: int, a: Exact, b: Exact, choose: Choose, case: Decisions
+    bounds: Bounds,
+    stage: int,
+    a: Exact,
+    b: Exact,
+    choose: Choose,
+    case: Decisions,
+    cuts: Weighted | None = None,
 ) -> Fraction | float | None:
-    """The formula's value; minus infinity if a case is empty, None if it is not rational."""
+    """The formula's value; minus infinity if a case is empty, None if it is not rational.
+
+    `cuts` have the weights of a single case.
+    """
     try:
-        return _exact_upper(bounds, stage, a, b, choose, case)
-    except (OverflowError, ValueError):  # an infinite or undefined side or multiplier
+        return _exact_upper(bounds, stage, a, b, choose, case, cuts)
+    except (OverflowError, ValueError):  # an infinite or undefined side, multiplier or limit
         return None
 
 
 def _exact_upper(
-    bounds: Bounds, stage: int, a: Exact, b: Exact, choose: Choose, case: Decisions
+    bounds: Bounds,
+    stage: int,
+    a: Exact,
+    b: Exact,
+    choose: Choose,
+    case: Decisions,
+    cuts: Weighted | None,
 ) -> Fraction | float | None:
     constant = Fraction(0)
     for k in range(stage, -1, -1):
@@ -76,6 +94,9 @@ def _exact_upper(
             a, b = layer.exact_backward(a), layer.exact_backward(b)
         if k == 0:
             break
+        if cuts is not None:
+            a, b, price = cuts.exactly_taken_off(k - 1, a, b)
+            constant += price
         below = _through_relus(bounds, k - 1, a, b, choose, case)
         if below is None:
             return float(-np.inf)

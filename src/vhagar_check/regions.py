@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar_check.container import split_json
+from vhagar_check.cuts import Cut
 from vhagar_check.errors import Rejected
 from vhagar_check.formula import Bounds, Choose, Decisions, Ranges, directions, from_sides
 from vhagar_check.layers import Floats, Indices, Network
@@ -87,11 +88,12 @@ class Region:
     scope: Scope | None = None
     entries: Ranges = field(default_factory=dict)
     empty: bool = False
+    cuts: tuple[Cut, ...] = ()
 
     def width(self, classes: int, has_target: bool) -> int:
         """The length of a proof's vector."""
         neurons = sum(2 * int((k == PAIR).sum()) + int((k == EQUAL).sum()) for k in self.status)
-        return neurons + (classes - 1) * (2 if has_target else 1)
+        return neurons + (classes - 1) * (2 if has_target else 1) + len(self.cuts)
 
 
 class Regions:
@@ -217,10 +219,10 @@ def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None
     layer = entry["layer"]
     if type(layer) is not int or not 0 < layer < len(status):
         raise Rejected("a region refines a layer that there is not")
-    chosen = _ascending(entry["neurons"], len(status[layer]))
+    chosen = ascending(entry["neurons"], len(status[layer]))
     if not len(chosen):
         raise Rejected("a region refines no neurons")
-    undecided = _undecided(status[:layer], entry.get("seen"))
+    undecided = undecided_among(status[:layer], entry.get("seen"))
     count, tables = bounds.piece.sides * len(chosen), []
     for seen in undecided:
         p, q = (reader.take("<f4", count * len(seen)).reshape(count, len(seen)) for _ in "pq")
@@ -240,7 +242,7 @@ def _refine(bounds: Bounds, status: Status, entry: Any, reader: Numbers) -> None
     bounds.replace(layer, known.meet(from_sides(found, bounds.piece.ratio)).tightened())
 
 
-def _ascending(numbers: Any, size: int) -> Indices:
+def ascending(numbers: Any, size: int) -> Indices:
     """Check that these are different neurons of a layer, in ascending order."""
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
         raise Rejected("a region names neurons by something that is no number")
@@ -250,16 +252,16 @@ def _ascending(numbers: Any, size: int) -> Indices:
     return found
 
 
-def _undecided(status: Status, seen: Any) -> list[Indices]:
+def undecided_among(status: Status, seen: Any) -> list[Indices]:
     """The neurons of the layers below that have multipliers: all undecided ones, or those named."""
     every = [np.flatnonzero(layer >= PAIR) for layer in status]
     if seen is None:
         return every
     if not isinstance(seen, list) or len(seen) != len(status):
-        raise Rejected("a refinement does not say of every layer which neurons it uses")
-    named = [_ascending(own, len(layer)) for own, layer in zip(seen, status, strict=True)]
+        raise Rejected("a proof of bounds does not say of every layer which neurons it uses")
+    named = [ascending(own, len(layer)) for own, layer in zip(seen, status, strict=True)]
     if any((layer[own] < PAIR).any() for own, layer in zip(named, status, strict=True)):
-        raise Rejected("a refinement has multipliers of neurons that are not undecided")
+        raise Rejected("a proof of bounds has multipliers of neurons that are not undecided")
     return named
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from vhagar import Problem
 from vhagar.attack import AttackOptions, Hints
+from vhagar.attack.attack_worker import AttackJob, HintsFound, StopAttack
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.incumbents import AttackFound
-from vhagar.attack.worker import AttackJob, HintsFound, StopAttack
 from vhagar.options import Options
 from vhagar.result import BoundKind, Run, Witness, WitnessCheck
 from vhagar.runtime.deadline import NEVER
@@ -67,7 +67,7 @@ def test_it_ends_in_time_once_there_is_a_witness(
     monkeypatch.setattr(time, "monotonic", lambda: later + 5.1)
     for _ in range(3):
         attack.join_when_due()
-    assert heard == [StopAttack()]
+    assert heard == [StopAttack(10.0)]
     attack.stop()
     ((_, job),) = pool.stopped
     assert job.timeout == 30.0
@@ -94,7 +94,7 @@ def test_it_stays_on_while_its_attacks_become_better(
 
     assert after(9.0, found(corner, 0.9)) == []
     assert after(13.0, found(corner, 0.9001)) == []  # too little to stay for
-    assert after(14.0) == [StopAttack()]
+    assert after(14.0) == [StopAttack(10.0)]
     attack.stop()
 
 
@@ -112,7 +112,7 @@ def test_it_stays_no_longer_than_its_time_for_a_witness_of_the_search(
     run.interval.offer_witness(given.target, given.x, given.piece_index, given.parameters)
     monkeypatch.setattr(time, "monotonic", lambda: begun + 10.5)
     attack.join_when_due()
-    assert heard == [StopAttack()]
+    assert heard == [StopAttack(10.0)]
     attack.stop()
 
 

@@ -1,17 +1,23 @@
-"""On which side of a neuron that is nearly 0 witnesses are looked for."""
+"""In which linear regions witnesses are looked for."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from vhagar import Problem
 from vhagar.attack import polish as polishing
-from vhagar.attack.polish import _neighbourhood, polish
+from vhagar.attack.polish import Signs, _neighbourhood, believed_signs, polish
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.result import Witness, WitnessCheck
 
 from ..pooled import pooled_problem
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def test_decisions_settle_what_is_nearly_zero() -> None:
@@ -102,3 +108,37 @@ def test_where_all_regions_are_hard_there_are_interior_points_for_good(
     assert region_model.polisher.by_interior_point
     assert region_model.hard_regions == 3
     assert region_model.solved_regions == 0
+
+
+def test_the_signs_of_a_solution_lead_where_an_input_does_not() -> None:
+    problem = Problem(
+        EXAMPLES / "mnist_3x10.onnx", perturbation="occlusion(14,14,5)", source=2, targets=3
+    )
+    region_model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 3)
+    check, witnesses, none = WitnessCheck(problem), [], np.zeros(0)
+
+    def judge(x: np.ndarray, parameters: np.ndarray) -> float | None:
+        found = check(3, x, 0, parameters)
+        if not isinstance(found, Witness):
+            return None
+        witnesses.append(found)
+        return found.confidence
+
+    best = polish(region_model, np.full(784, 0.5), none, judge)
+    # All signs are decided as they are at the best witness: the solution has them, too.
+    pair = witnesses[-1]
+    decisions = []
+    for copy, image in enumerate((pair.x, pair.x_p)):
+        entering, _ = problem.network.preactivations(image.reshape(1, -1))
+        for layer, values in enumerate(entering):
+            positive = enumerate((values[0] > 0).tolist())
+            decisions += [Decision(layer, k, copy, sign) for k, sign in positive]
+    answer = region_model.evaluate(tuple(decisions), np.inf).answer
+    assert answer.primal is not None
+    signs = believed_signs(region_model, answer.primal)
+
+    def polished(signs: Signs | None) -> float:
+        return polish(region_model, np.zeros(784), none, judge, signs=signs)
+
+    assert polished(None) < 0.1 * best
+    assert polished(signs) == pytest.approx(best, rel=1e-4)

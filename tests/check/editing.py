@@ -37,6 +37,7 @@ class Region:
     data: bytes
     refinements: list[bytes] = field(default_factory=list)
     tightenings: list[bytes] = field(default_factory=list)
+    cuts: list[bytes] = field(default_factory=list)
     proofs: list[tuple[int, list[Proof]]] = field(default_factory=list)
 
 
@@ -65,6 +66,8 @@ class Certificate:
                 found.regions[-1].refinements.append(raw)
             elif tag == "TIGH":
                 found.regions[-1].tightenings.append(raw)
+            elif tag == "CUTS":
+                found.regions[-1].cuts.append(raw)
             else:
                 about, data = split_json(raw)
                 found.regions[-1].proofs.append((about["tree"], _proofs(about["count"], data)))
@@ -83,6 +86,7 @@ class Certificate:
             found.append((b"REGN", _with_json(region.about, region.data)))
             found += [(b"REFN", raw) for raw in region.refinements]
             found += [(b"TIGH", raw) for raw in region.tightenings]
+            found += [(b"CUTS", raw) for raw in region.cuts]
             found += [(b"PROF", _proof_block(tree, proofs)) for tree, proofs in region.proofs]
         return found
 

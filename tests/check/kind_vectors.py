@@ -1,15 +1,18 @@
 """Test vectors of the kinds of proofs that a plain search of a small problem does not write.
 
     python -m tests.check.kind_vectors
+    python -m tests.check.kind_vectors rows zonotope
 
-writes these vectors anew and leaves the others (`make_vectors`) as they are: boxes of inputs,
-slopes, changes tied to the input, spectral norms, tightenings, domains, and one image.
+writes these vectors anew, or only those made of the certificates named, and leaves the others
+(`make_vectors`) as they are: boxes of inputs, slopes, changes tied to the input, spectral norms,
+tightenings, domains with their conditions, and one image.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +29,7 @@ from vhagar_check.box_proofs import LEAF
 
 from ..search.test_input_search import certified as certified_by_boxes
 from ..search.test_input_search import changing
+from . import condition_vectors as conditions
 from . import test_box_proofs as boxes
 from . import test_quadratic as quadratic
 from . import test_spectral as spectral
@@ -106,6 +110,7 @@ VALID: dict[str, tuple[str, Make]] = {
     "domain occlusion": ("sixteen_inputs", _over_a_domain("occlusion(2,2,2)")),
     "one image": ("local", _of_one_image("linf(0.05)")),
     "one image brightness": ("local", _of_one_image("brightness([-0.1,0.1])")),
+    **conditions.VALID,
 }
 
 
@@ -167,11 +172,14 @@ INVALID: dict[str, tuple[str, Change]] = {
     "one image, a smaller claim": ("one image", _lower_by(0.01)),
     "one image, more change": ("one image", _problem(perturbation="linf(0.1)")),
     "one image, a domain": ("one image", _with_a_domain),
+    **conditions.INVALID,
 }
 
 
-def _cases(folder: Path) -> Iterator[dict[str, Any]]:
+def _cases(folder: Path, wanted: set[str]) -> Iterator[dict[str, Any]]:
     for name, (model, make) in VALID.items():
+        if name not in wanted:
+            continue
         place = folder / _file(name)
         place.mkdir()
         made, proof = make(place)
@@ -182,10 +190,12 @@ def _cases(folder: Path) -> Iterator[dict[str, Any]]:
         shutil.copy(proof, VECTORS / _file(name))
         yield _case(name, model, name)
     for name, (base, change) in INVALID.items():
+        if base not in wanted:
+            continue
         shutil.copy(VECTORS / _file(base), folder / "base.cert")
         shutil.copy(forged(folder / "base.cert", change), VECTORS / _file(name))
         yield _case(name, VALID[base][0], None)
-    for name, forge in tightenings.VECTORS.items():
+    for name, forge in tightenings.VECTORS.items() if "tightened" in wanted else ():
         forge(VECTORS / "twelve_inputs.onnx", VECTORS / _file("tightened"), VECTORS / _file(name))
         yield _case(name, "twelve_inputs", None)
 
@@ -193,10 +203,12 @@ def _cases(folder: Path) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Write these vectors, and their lines into the manifest in place of the old ones."""
     manifest = json.loads((VECTORS / "manifest.json").read_text())
-    for model in {model for model, _ in VALID.values()}:
-        (VECTORS / f"{model}.onnx").unlink(missing_ok=True)
+    wanted = set(sys.argv[1:]) or set(VALID)
+    if wanted == set(VALID):
+        for model in {model for model, _ in VALID.values()}:
+            (VECTORS / f"{model}.onnx").unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        cases = list(_cases(Path(folder)))
+        cases = list(_cases(Path(folder), wanted))
     names = {case["name"] for case in cases}
     manifest["cases"] = [case for case in manifest["cases"] if case["name"] not in names] + cases
     (VECTORS / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")

@@ -132,8 +132,8 @@ def blocks(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Blocks:
     found: Blocks = {}
     with path.open("rb") as file:
         for block in scan(path):
-            # A region's proofs follow it: their order counts.
-            kind = "regions" if block.tag in ("REGN", "PROF") else block.tag
+            # A region's cuts and proofs follow it: their order counts.
+            kind = "regions" if block.tag in ("REGN", "CUTS", "PROF") else block.tag
             found.setdefault(kind, []).append((block.tag, unpack(file, block)))
     return found
 

@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from vhagar_check import Rejected, check
 from vhagar_check.container import scan, split_json, unpack
 from vhagar_check.proofs import EMPTY
+from vhagar_check.tree import RECORD
 
 VECTORS = Path(__file__).parents[2] / "checker" / "vectors"
 CASES = json.loads((VECTORS / "manifest.json").read_text())["cases"]
@@ -47,17 +49,20 @@ def _words(reason: str) -> str:
 
 def test_every_kind_of_proof_and_block_is_among_what_is_accepted() -> None:
     """So that another checker is tried on all of them, and every kind can be forged from one."""
-    kinds, tags = set[int](), set[str]()
+    kinds, tags, steps = set[int](), set[str](), set[int]()
     for case in ACCEPTED:
         path = VECTORS / case["certificate"]
         with path.open("rb") as file:
             for block in scan(path):
                 tags.add(block.tag)
+                if block.tag == "TREE":
+                    steps |= set(np.frombuffer(unpack(file, block), RECORD)["kind"].tolist())
                 if block.tag == "PROF":
                     about, data = split_json(unpack(file, block))
                     kinds |= set(data[4 * about["count"] : 5 * about["count"]])
     assert tags == {"HEAD", "MAPS", "TREE", "REGN", "TIGH", "SPEC", "BOXS", "PROF"}
     assert kinds == set(range(8)) - {EMPTY}
+    assert steps == {0, 1, 2, 3}  # signs, splits of a parameter, slopes, splits by an entry
 
 
 def test_every_file_is_in_the_manifest() -> None:

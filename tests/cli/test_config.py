@@ -67,7 +67,7 @@ def test_a_class_0_on_the_command_line_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sorce = 2", r"unknown key 'sorce'; valid keys: address, argmin, .*source"),
+        ("sorce = 2", r"unknown key 'sorce'; valid keys: argmin, .*source"),
         ('config = "x"', "unknown key 'config'"),
         ("source = 2.5", "source cannot be 2.5: write the number of a class, or its name"),
         ("source = true", "source cannot be True"),
@@ -78,6 +78,8 @@ def test_a_class_0_on_the_command_line_counts(tmp_path: Path) -> None:
         ("[source]\nx = 1", "source cannot be"),
         ("input-range = [0, 1]\ninput_range = [0, 2]", "is given twice"),
         ("source = ", "not a readable TOML file"),
+        ("source = " + 5000 * "[" + 5000 * "]", "not a readable TOML file"),
+        ("source = " + 5000 * "9", "not a readable TOML file"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, message: str) -> None:
@@ -97,9 +99,32 @@ def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "expected one argument" in capsys.readouterr().err
 
 
-def test_a_perturbation_in_python_lies_beside_the_file(tmp_path: Path) -> None:
-    found = _parsed(tmp_path, 'model = "m"\nsource = 1\nperturbation = "mine.py:tint"')
-    assert found.perturbation == f"{tmp_path}/mine.py:tint"
+@pytest.mark.parametrize("text", ["evil.py:x", "linf(0.1)+evil.py:x", "evil.py:x+linf(0.1)"])
+def test_a_file_makes_nobody_execute_python(text: str, tmp_path: Path, model: Path) -> None:
+    evil = tmp_path / "evil.py"
+    evil.write_text("from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n")
+    question = tmp_path / "question.toml"
+    question.write_text(f'model = "{model}"\nsource = 0\nperturbation = "{text}"\n')
+    assert main(["verify", "--config", str(question)]) == 2
+    assert not evil.with_suffix(".ran").exists()
+    found = _parsed(tmp_path, question.read_text().replace(text, "linf(1)"), "--perturbation", text)
+    assert found.perturbation == text  # the command line may
+
+
+@pytest.mark.parametrize("name", ["../else.json", "/else.json", "linked/else.json", "a/../../b"])
+def test_a_file_writes_in_its_own_folder_only(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "linked").symlink_to(tmp_path)
+    for key in ("json", "certificate", "plot", "junit"):
+        with pytest.raises(InvalidInput, match="in its own folder only"):
+            _parsed(folder, f'{key} = "{name}"')
+    assert _parsed(folder, QUESTION).json == folder / "answer.json"
+
+
+def test_a_file_names_no_machine(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="unknown key 'address'"):
+        _parsed(tmp_path, 'address = "10.0.0.1:6379"')
 
 
 def test_a_question_in_a_file_is_answered(

@@ -136,6 +136,25 @@ def test_names_in_the_question_and_in_the_answer(capsys: pytest.CaptureFixture[s
     assert "features([1],[8])" in capsys.readouterr().out
 
 
+def test_names_where_one_row_or_all_are_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    write_onnx(network(), "model.onnx")
+    assert main(["domain", "fit", "--features", "t.csv", "--cover", "1", "-o", "p.toml"]) == 0
+    about = ["model.onnx", "--domain", "p.toml"]
+    assert main(["inspect", *about, "--dataset", "t.csv", "--json", "facts.json"]) == 0
+    counted = json.loads(Path("facts.json").read_text())["dataset"]
+    assert counted["class_name"] == ("ill", "well")[counted["most_frequent"]]
+    assert f"classified {counted['class_name']}, the most" in capsys.readouterr().out
+    row = ["local", *about, "--image", "t.csv", "--index", "11"]
+    assert main([*row, "--perturbation", "features([age,pulse],[1,1])"]) == 0
+    assert "every version of the input, classified ill, keeps" in capsys.readouterr().out
+    assert main([*row, "--perturbation", "features([age],[40])"]) == 0
+    out = capsys.readouterr().out
+    assert "a version of the input, classified ill, is classified well" in out
+    assert "change:   age  41 -> " in out
+    assert main([*row, "--epsilon", "1", "--source", "well"]) == 2
+    assert "the image is classified ill, not well" in capsys.readouterr().err
+
+
 def test_a_sweep_takes_classes_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     write_onnx(network(), "m.onnx")
     names = {"features": ["age", "pulse"], "classes": ["ill", "well"]}

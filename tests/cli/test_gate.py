@@ -35,7 +35,7 @@ COVERAGE = ("--require", "coverage>=0.5")
 def _cases(path: Path) -> list[tuple[str, str]]:
     """For each case its requirement and what became of it."""
     suite = ET.parse(path).getroot()[0]
-    found = [(case.get("name") or "", case[0].tag if len(case) else "met") for case in suite]
+    found = [(case.get("name") or "", case[0].tag.replace("system-out", "met")) for case in suite]
     assert suite.get("tests") == str(len(found))
     assert suite.get("failures") == str(sum(what == "failure" for _, what in found))
     assert suite.get("errors") == str(sum(what == "error" for _, what in found))
@@ -48,10 +48,15 @@ def test_a_junit_file_tells_violated_from_undecided() -> None:
         for each in Judgement
     ]
     suite = ET.fromstring(junit_xml("gate", cases))[0]
-    assert [[child.tag for child in case] for case in suite] == [[], ["failure"], ["error"]]
+    assert [[child.tag for child in case] for case in suite] == [
+        ["system-out"],
+        ["failure"],
+        ["error"],
+    ]
+    assert suite[0][0].text == "it is met & said"
     assert suite[1][0].get("message") == "it is violated & said"
     assert suite[0].get("classname") == "a <model>"
-    assert suite.get("time") == "4.500"
+    assert suite.get("time") == "1.500"  # one run, of which three things are required
 
 
 def test_verify_writes_one(model: str, tmp_path: Path) -> None:
@@ -141,6 +146,7 @@ def test_a_sweep_is_judged_problem_by_problem(
         ["verify", "{model}", "--perturbation", "linf(0.1)", "--source", "0", "--junit", "j.xml"],
         ["local", "{model}", "--image", "{model}", "--epsilon", "0.1", "--require", "closed"],
         ["compare", "{model}", "{model}", "--require", "closed"],
+        ["compare", "{model}", "{model}", "--perturbation=linf(0.1)", *COVERAGE],
     ],
 )
 def test_what_cannot_be_demanded_is_an_error(words: list[str], model: str) -> None:

@@ -112,11 +112,22 @@ def test_everything_unsupported_at_once(
     assert "not supported: 3 nodes" in text
     assert "every entry in [0, 1]" in text
     for operator, node in (("Sigmoid", "a"), ("Erf", "c"), ("Mul", "m")):
-        assert any(line.split()[:2] == [operator, f"{node}:"] for line in text.splitlines())
+        assert f"  {operator} at node '{node}':\n" in text
     written = json.loads(target.read_text())
     assert [one["operator"] for one in written["unsupported"]] == ["Sigmoid", "Erf", "Mul"]
     assert written["layers"] == []
     assert written["classes"] is None
+
+
+def test_one_reason_is_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [("InstanceNormalization", [f"y{k}"], f"y{k + 1}", {}) for k in range(5)]
+    path = saved(tmp_path / "groups.onnx", ("Relu", ["x"], "y0", {}), *nodes)
+    assert main(["inspect", str(path)]) == 1
+    text = capsys.readouterr().out
+    assert "not supported: 5 nodes" in text
+    assert "'y1', 'y2', 'y3' and 2 more:" in text
+    assert text.count("only piecewise-linear networks") == 1
+    assert "exporters write GroupNorm" in text
 
 
 def test_the_json_is_all_of_it(residual: Path, tmp_path: Path) -> None:

@@ -51,7 +51,20 @@ def test_coverage(asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([*asked, *data, "--require", "coverage>=0.9"]) == 3
     printed = capsys.readouterr().out
     assert "coverage: of 3 inputs classified 0, 2 (66.6 %) are proven robust" in printed
-    assert "required: coverage>=0.9: violated (2 of 3 are robust, 1 attackable)" in printed
+    assert (
+        "required: coverage>=0.9: violated (2 of 3 are proven robust, 1 attacked with success)"
+        in printed
+    )
+
+
+def test_a_quiet_run_says_what_was_asked_of_the_data(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "x.npz", x=np.array([[1.0, 0.0]]).reshape(1, 1, 1, 2))
+    data = ["--dataset", str(tmp_path / "x.npz"), "--require", "upper<=0.2", "-q"]
+    assert main([*asked, *data]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["coverage:", "required:", "Proven:"]
 
 
 @pytest.mark.parametrize(

@@ -37,3 +37,25 @@ def test_what_is_read_of_a_module() -> None:
     assert (one.reason, one.evidence, one.section) == ("How many.", "by hand.", "Tuning")
     assert constants.Constant("a.py", "_MOST", "1", "").evidence == "guess"
     assert constants.Constant("a.py", "_HALF_ULP", "1", "").section != "Tuning"
+
+
+def test_every_pattern_of_a_section_has_a_constant() -> None:
+    """Otherwise a constant that has moved counts as one for tuning, and nobody notices."""
+    import constants
+
+    found = constants.constants()
+    patterns = [pattern for own in constants.SECTIONS.values() for pattern in own]
+    idle = [each for each in patterns if not any(one.matches([each]) for one in found)]
+    assert idle == []
+
+
+def test_constants_with_one_comment_have_one_row() -> None:
+    import constants
+
+    two = [constants.Constant("a.py", name, "1", "How many.") for name in ("_LEAST", "_MOST")]
+    other = constants.Constant("b.py", "_MOST", "2", "How many.")
+    rows = [line for line in constants.page([*two, other]).splitlines() if "How many" in line]
+    assert rows == [
+        "| `_LEAST = 1`<br>`_MOST = 1` | `a.py` | How many. | guess |",
+        "| `_MOST = 2` | `b.py` | How many. | guess |",
+    ]

@@ -30,6 +30,20 @@ def test_one_reference_everywhere() -> None:
     assert project["urls"]["Paper"] == f"https://doi.org/{DOI}"
 
 
+def test_the_same_pythons_everywhere() -> None:
+    """Metadata, the site's first page and the check of the wheel name the same versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [
+        kind.rpartition(" ")[2]
+        for kind in project["classifiers"]
+        if kind.startswith("Programming Language :: Python :: 3.")
+    ]
+    assert project["requires-python"] == f">={named[0]}"
+    first = f"{', '.join(named[:-1])} or {named[-1]}"
+    assert f"You need Python {first} " in (ROOT / "docs" / "index.md").read_text()
+    assert f"for version in {' '.join(named)}; do" in (ROOT / ".ci" / "run").read_text()
+
+
 def test_the_container_runs_the_first_example() -> None:
     """The Dockerfile's command is the second line of the README, with the image's paths."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")

@@ -33,6 +33,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     assert (tmp_path / "index.html").exists()
+    assert (tmp_path / "site.css").exists()
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from vhagar.dataset import as_float32
 from vhagar.errors import InvalidInput
 from vhagar.fitting import box_around, fit_box, fit_components
 from vhagar.fitting.data_rows import unlikely_weights
-from vhagar.fitting.picture import draw_domain, is_image, panels, samples
+from vhagar.fitting.picture import bar_labels, draw_domain, is_image, panels, samples
 from vhagar.fitting.words import coverage_lines, domain_lines
 from vhagar.perturbation.linear_rows import linear_rows
 
@@ -166,6 +166,26 @@ def test_samples_lie_in_the_domain(data: tuple[np.ndarray, np.ndarray], tmp_path
     for drawn in (domain, Domain((4,), [0, 1, 2, 3], [1, 1, 5, 7], range=(0.0, 9.0))):
         draw_domain(drawn, tmp_path / "d.png")
         assert (tmp_path / "d.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_zonotope_reaches_no_farther_than_the_data(data: tuple[np.ndarray, np.ndarray]) -> None:
+    """One entry that is bright in one input of the held-out half widens no other."""
+    for row in range(8):
+        inputs = data[0].copy()
+        inputs[row, 5] = 0.95
+        zonotope = fit_components(inputs, WHOLE, 2, cover=1.0).domain.zonotope
+        own = (inputs - zonotope.mean) @ zonotope.components.T
+        rest = inputs - zonotope.mean - own @ zonotope.components
+        most = np.maximum(abs(rest).max(axis=0), 0.01)
+        assert (zonotope.residual <= (1 + 1e-5) * most).all()
+        assert (zonotope.ranges <= (1 + 1e-5) * np.maximum(abs(own).max(axis=0), 0.01)).all()
+
+
+def test_bars_say_what_a_feature_is() -> None:
+    groups = {"integer": [0], "one_hot": [[1, 2]], "fixed": {3: 4.0}, "range": (0.0, 9.0)}
+    domain = Domain((4,), 0.0, [7.0, 1.0, 1.0, 9.0], **groups)
+    kinds = ["0 to 7, integer", "0 to 1, one-hot 1", "0 to 1, one-hot 1", "4"]
+    assert bar_labels(domain) == kinds
 
 
 def test_one_is_not_several() -> None:

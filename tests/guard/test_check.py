@@ -120,6 +120,32 @@ def test_a_certificate_of_the_same_file_read_in_another_way_is_refused(
     assert check_guard(tmp_path / "guard.onnx", other).problems == ()
 
 
+@pytest.mark.parametrize("conditions", [{}, {"perturbed_inside": True}], ids=["box", "conditions"])
+def test_bounds_over_a_domain_make_no_guard(
+    conditions: dict[str, Any], model: Path, tmp_path: Path
+) -> None:
+    """Whoever calls the guard may do so with any input of the range."""
+    from vhagar.guard.bounds import Bound, NamedFile
+    from vhagar.guard.guard import Guard
+
+    network, proof = vhagar.read_onnx(model), tmp_path / "inside.cert"
+    most = 1.0 if conditions else 0.5
+    domain = vhagar.Domain((1, 2, 2), 0.0, most, range=(0.0, 1.0), **conditions)
+    problem = vhagar.Problem(network, perturbation="linf(0.05)", source=1, domain=domain)
+    result = vhagar.verify(problem, workers=0, timeout=5, certificate=proof)
+    result.save(tmp_path / "inside.vhagar")
+    for source in (result, proof, tmp_path / "inside.vhagar"):
+        with pytest.raises(InvalidInput, match=r"about (a|the) domain"):
+            vhagar.guard(source, network=model)
+    uppers = tuple(interval.upper for interval in result.targets.values())
+    file = NamedFile.of(proof)
+    asked = ("linf(0.05)", "linf(0.05)", True, (0.0, 1.0), 1, tuple(result.targets))
+    Guard(network, (Bound(*asked, uppers, file),)).save(tmp_path / "guard.onnx")
+    proved, problems = _checked(tmp_path / "guard.onnx", model)
+    assert proved == 0
+    assert "proves something else" in problems[0]
+
+
 def test_altered_metadata_are_noticed(saved: Path, model: Path) -> None:
     changed = onnx.load(saved)
     stated = metadata(saved.read_bytes())
@@ -127,6 +153,37 @@ def test_altered_metadata_are_noticed(saved: Path, model: Path) -> None:
     changed.metadata_props[0].value = json.dumps(stated)
     onnx.save(changed, saved)
     assert "the file's graph is not what follows from its bounds" in _checked(saved, model)[1]
+
+
+def test_damaged_metadata_are_refused_in_words(saved: Path, model: Path) -> None:
+    """Whatever an entry is replaced by, nothing is proved, and nothing but `InvalidInput` comes."""
+    content, network = saved.read_bytes(), vhagar.read_onnx(model)
+    stated = metadata(content)
+    wrong = (None, "x", 99, [[1]], float("nan"), {"file": 5, "sha256": 3})
+    places = [(stated, name) for name in stated if name not in ("vhagar", "network", "model")]
+    places += [(stated["bounds"][0], name) for name in stated["bounds"][0]]
+    places += [(stated["bounds"][0][name], 0) for name in ("targets", "uppers", "input_range")]
+    for holder, name in places:
+        kept = holder[name]
+        for value in (each for each in wrong if each != kept):
+            holder[name] = value
+            _write(saved, content, stated)
+            try:
+                problems = check_guard(saved, network, [model.parent]).problems
+            except InvalidInput:
+                continue
+            assert problems, (name, value)
+        holder[name] = kept
+    _write(saved, content, [stated])
+    with pytest.raises(InvalidInput, match="damaged"):
+        check_guard(saved, network)
+
+
+def _write(path: Path, content: bytes, values: object) -> None:
+    """The guard with other metadata."""
+    changed = onnx.load_model_from_string(content)
+    onnx.helper.set_model_props(changed, {KEY: json.dumps(values)})
+    path.write_bytes(changed.SerializeToString())
 
 
 def test_certificates_must_be_there_and_be_the_same(

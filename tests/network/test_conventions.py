@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -271,6 +272,7 @@ def test_a_certificate_with_another_convention_is_refused(
         ((60,), {"image_shape": (3, 4, 4)}, "does not fill"),
         ((60,), {"image_shape": (60,)}, "channels, rows and columns"),
         ((60,), {"image_shape": (3, -4, -5)}, "channels, rows and columns"),
+        ((60,), {"image_shape": (3, math.inf, 5)}, "channels, rows and columns"),
         ((60,), {"layout": "hwc"}, "image-shape"),
         ((4, 5, 3), {"layout": "hwc", "image_shape": (3, 5, 4)}, "channels last"),
         (IMAGE, {"layout": "whc"}, "unknown layout 'whc'"),
@@ -298,6 +300,7 @@ def test_rows_and_columns_alone_are_one_channel() -> None:
     assert str(convention((60,), "hwc", IMAGE, 0.5, STD)) == (
         "(x - 0.5) / [0.2,0.5,1.5], channels last, as 60 values"
     )
+    assert str(convention((60,), "chw", IMAGE, 0.1 + 0.2)).startswith("x - 0.30000000000000004,")
     assert str(Convention((2,), (2,))) == "x"
 
 

@@ -319,7 +319,9 @@ def test_unsupported_operators_are_named(build: type, save: Callable, name: str)
     message = str(caught.value)
     assert operator in message
     assert caught.value.node in message
-    assert all(name in message for name in SUPPORTED_OPERATORS)
+    assert caught.value.supported == SUPPORTED_OPERATORS
+    # A list of sixty operators hides the reason, and names those that are refused here.
+    assert "ArrayFeatureExtractor" not in message.replace(operator, "")
 
 
 def test_all_that_is_unsupported_is_named_at_once(build: type, save: Callable) -> None:
@@ -402,8 +404,12 @@ def test_nodes_off_the_way_do_not_matter(build: type, save: Callable) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x08", bytes(1000), b"\xff" * 50])
 def test_files_that_are_no_models(save: Callable, content: bytes) -> None:
-    with pytest.raises(InvalidNetwork):
+    with pytest.raises(InvalidNetwork) as caught:
         read_onnx(save(content))
+    # The parser's words say nothing to whoever gave the wrong file.
+    assert "parsing message" not in str(caught.value)
+    assert "Wire format" not in str(caught.value)
+    assert ("is empty" in str(caught.value)) == (not content)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

@@ -213,6 +213,8 @@ def test_zonotopes_that_make_no_sense_are_refused() -> None:
         Zonotope(np.zeros(2), [[0.0, 1.0, 2.0]], 1.0, 0.1)
     with pytest.raises(InvalidInput, match="not finite"):
         Zonotope([np.nan, 0.0], [[0.0, 1.0]], 1.0, 0.1)
+    with pytest.raises(InvalidInput, match="beyond the numbers of float64"):
+        Zonotope(np.zeros(2), [[0.0, 1e200]], 1e200, 0.1)
 
 
 @pytest.mark.parametrize(

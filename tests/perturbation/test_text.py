@@ -174,6 +174,11 @@ def test_amounts_are_in_the_units_of_the_input_range() -> None:
         Brightness((0, 256)).pieces(photo)
 
 
+def test_radii_of_their_own_are_those_of_features() -> None:
+    with pytest.raises(InvalidInput, match="radii of their own have features"):
+        parse("linf([0.1,0.2,0.3])")
+
+
 @pytest.mark.parametrize("ends", [(1, 0), (0.5, 0.5), (0, np.inf), (np.nan, 1), (-1e308, 1e308)])
 def test_an_input_range_needs_finite_ends_in_order(ends: tuple[float, float]) -> None:
     with pytest.raises(InvalidInput, match="input range"):

@@ -12,11 +12,11 @@ import pytest
 from vhagar import Network, Problem, Result, UserPerturbation
 from vhagar.network import Affine, Relu
 from vhagar.options import Options
-from vhagar.relaxation import layerwise
+from vhagar.relaxation import bounds_cache, layerwise
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.runtime.deadline import Deadline
 from vhagar.search import region_cache as regions
-from vhagar.search.bounders import first_rungs
+from vhagar.search.bounders import first_bounds
 from vhagar.search.branch_and_bound import Bab
 from vhagar.verify import run_engine
 
@@ -47,7 +47,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         pieces.append(piece)
         return layerwise.quick_bounds(network, piece, *rest, **options)
 
-    for users in (regions, first_rungs):
+    for users in (regions, first_bounds):
         monkeypatch.setattr(users, "quick_bounds", counting)
     return pieces
 
@@ -139,8 +139,9 @@ def test_clipping_is_another_matter(network: Network) -> None:
         assert _story(alone) == _story(remembering)
 
 
-def test_only_the_most_recent_are_kept(network: Network) -> None:
-    memory = BoundsCache(most=2)
+def test_only_the_most_recent_are_kept(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds_cache, "_MOST_KEPT", 2)
+    memory = BoundsCache()
     problem = Problem(network, perturbation="linf(0.1)", source=0, targets=1)
     made = []
 

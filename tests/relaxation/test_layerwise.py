@@ -62,7 +62,7 @@ def test_refined_hexagons_hold_every_pair(build: str, text: str, clip: bool) -> 
     for piece in pieces_of(text, clip, domain_of(build)):
         bounds = quick_bounds(network, piece)
         before = list(bounds.hexagons)
-        refine_layer(bounds, len(before) - 1, 15)
+        refine_layer(bounds, len(before) - 1)
         if not before:
             continue  # nothing to refine
         before, refined = before[-1], bounds.hexagons[-1]
@@ -81,7 +81,7 @@ def test_refining_pays() -> None:
         (piece,) = parse("linf(0.1)").pieces(Domain(network.input_shape))
         bounds = quick_bounds(network, piece)
         before = bounds.hexagons[1]
-        refine_layer(bounds, 1, 60)
+        refine_layer(bounds, 1)
         after = bounds.hexagons[1]
         widths = [known.gap_upper - known.gap_lower for known in (before, after)]
         shares.append(float(widths[1].sum() / widths[0].sum()))

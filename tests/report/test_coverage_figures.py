@@ -96,8 +96,10 @@ def test_a_share_under_a_tenth_of_a_percent_is_not_nothing(covered: StudyData) -
     assert tiles(study)[:2] == [
         ("<0.1\u00a0%", "of the data proven robust"), ("<0.1\u00a0%", "attacked with success"),
     ]  # fmt: skip
-    assert "3 of 10000 inputs were attacked" in coverage_sentences(study)[0]
-    assert coverage_sentences(study)[0].endswith("(<0.1\u00a0%).")
+    proven, attacked = coverage_sentences(study)
+    assert proven.startswith("one, linf(0.1): <0.1\u00a0% of 10000 inputs are proven robust")
+    assert "3 of 10000 inputs were attacked" in attacked
+    assert attacked.endswith("(<0.1\u00a0%).")
     assert "<b>&lt;0.1 %</b>" in data_section(study)
 
 
@@ -129,6 +131,18 @@ def test_the_words_are_about_the_weakest_and_the_safest(covered: StudyData) -> N
     (last,) = covered.coverage.groups()[PRINTS["one"], "occlusion(1,1,2)", True, ""][:1]
     unharmed = replace(covered, coverage=StudyCoverage("data.npz", (last,)))
     assert coverage_sentences(unharmed)[0] == "No input was attacked with success."
+
+
+def test_the_safest_is_not_called_the_weakest(covered: StudyData) -> None:
+    """One attack more among inputs that are nearly all proven does not make them the weakest."""
+    classes = (
+        _covered("linf(0.1)", 0, CoverageCounts(100, 4, 6)),
+        _covered("linf(0.05)", 0, CoverageCounts(100, 90, 7)),
+    )
+    study = replace(covered, coverage=StudyCoverage("data.npz", classes))
+    weakest, safest = coverage_sentences(study)
+    assert weakest.startswith("Weakest: one, linf(0.1): 4\u00a0% of 100 inputs are proven robust")
+    assert safest.startswith("Safest: one, linf(0.05): 90\u00a0% of 100 inputs are proven robust")
 
 
 def test_perturbations_down_and_networks_across(covered: StudyData) -> None:

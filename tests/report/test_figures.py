@@ -117,6 +117,22 @@ def test_overlapping_squares(make_entry: MakeEntry, make_study: MakeStudy) -> No
     assert np.isnan(lower[0, 3])
 
 
+def test_patches_of_nearly_equal_limits_are_two_pictures(
+    make_entry: MakeEntry, make_study: MakeStudy
+) -> None:
+    """A bound for the smaller limit says nothing about the larger one."""
+    squares = [
+        make_entry({1: (1.0, 2.0)}, perturbation=f"patch([0,{limit}],{place},{place},3)")
+        for limit in (0.1, 0.1000000001)
+        for place in (1, 2)
+    ]
+    found = spatial_heatmaps(make_study(*squares))
+    assert {one.map.kind for one in found} == {
+        "patch of width 3, limit 0.1",
+        "patch of width 3, limit 0.1000000001",
+    }
+
+
 def test_a_comparison_says_only_what_is_proven(study: StudyData) -> None:
     first = next(one for one in comparisons(study) if one.second.network == "two")
     found = {(one.source, one.target): one.more_robust for one in first.verdicts}

@@ -59,7 +59,8 @@ def test_coverage(robust: int, attackable: int, judgement: Judgement, make_resul
     requirement = parse_requirement("coverage>=0.6")
     assert requirement.judge(result) is judgement
     assert requirement.words(result) == (
-        f"coverage>=0.6: {judgement.value} ({robust} of 10 are robust, {attackable} attackable)"
+        f"coverage>=0.6: {judgement.value} ({robust} of 10 are proven robust, {attackable} "
+        "attacked with success)"
     )
 
 
@@ -81,7 +82,18 @@ def test_without_data_there_is_no_judgement(make_result: Make) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "upper", "upper<5", "upper<=", "upper<=-1", "upper<=nan", "lower>=3", "coverage>=2"],
+    [
+        "",
+        "upper",
+        "upper<5",
+        "upper<=",
+        "upper<=-1",
+        "upper<=nan",
+        "lower>=3",
+        "coverage>=2",
+        "upper<=1_0",
+        "upper<=\u0665",
+    ],
 )
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"no requirement|a share from 0 to 1"):

@@ -119,18 +119,44 @@ def test_a_perturbed_input_lies_in_the_domain_if_it_must(must: bool, most: float
 
 
 def test_a_perturbed_input_outside_the_domain_is_refused_if_it_must_lie_inside() -> None:
-    domain = Domain(SHAPE, upper=[1.0, 0.5], range=(0.0, 1.0), perturbed_inside=True)
+    domain = Domain(SHAPE, rows=[linear_rows({1: 1.0}, 2, at_most=0.5)], perturbed_inside=True)
     problem = Problem(PIXELS, perturbation="linf(0.125)", source=0, targets=1, domain=domain)
     assert "not in the domain" in refusal(WitnessCheck(problem)(1, GOOD, 0, TOGETHER))
 
 
-def test_an_image_that_is_rounded_is_nowhere_for_certain() -> None:
+def test_the_better_of_two_pairs_counts_if_both_inputs_must_lie_inside() -> None:
+    """The second entry may become 0.5: by a smaller change, or from 0.375, with more confidence."""
+    domain = Domain(SHAPE, upper=[1.0, 0.5], range=(0.0, 1.0), perturbed_inside=True)
+    problem = Problem(PIXELS, perturbation="linf(0.125)", source=0, targets=1, domain=domain)
+    found = accepted(WitnessCheck(problem)(1, GOOD, 0, TOGETHER))
+    assert found.confidence == pytest.approx(0.225)
+    assert "not in the domain" in refusal(WitnessCheck(problem, moves=False)(1, GOOD, 0, TOGETHER))
+
+
+def test_an_input_that_is_to_stay_is_put_on_no_grid() -> None:
+    problem = Problem(
+        PIXELS,
+        perturbation="linf(0.5)",
+        source=0,
+        targets=1,
+        domain=Domain(SHAPE, perturbed_inside=True),
+    )
+    x, change = np.array([0.5, 2.0**-30]), np.array([-0.25, 0.5])
+    for moves, expected in ((True, 0.0), (False, 2.0**-30)):
+        witness = accepted(WitnessCheck(problem, moves)(1, x, 0, change))
+        assert witness.x.reshape(-1)[1] == expected
+
+
+@pytest.mark.parametrize(("weight", "known"), [(1.0, True), (0.5, False)])
+def test_an_image_that_may_be_rounded_is_nowhere_for_certain(weight: float, known: bool) -> None:
+    """Only weights of 1 are known to be exact: those of a rotation are rounded."""
     network = linear([[1, 1], [0, 0]], [0, 1])
-    asked = {"perturbation": "brightness([-0.25,0])", "source": 0, "targets": 1}
+    dimmed = UserPerturbation(matrix=weight * np.eye(2), offset=-0.25)
     for must in (False, True):
-        problem = Problem(network, domain=Domain(SHAPE, perturbed_inside=must), **asked)
-        verdict = WitnessCheck(problem)(1, np.array([0.625, 0.625]), 0, np.array([-0.25]))
-        assert isinstance(verdict, Rejection) is must
+        domain = Domain(SHAPE, perturbed_inside=must)
+        problem = Problem(network, perturbation=dimmed, source=0, targets=1, domain=domain)
+        verdict = WitnessCheck(problem)(1, np.array([0.625, 0.625]), 0, np.zeros(0))
+        assert isinstance(verdict, Witness) is (known or not must)
 
 
 def test_an_input_is_moved_into_the_domain_unless_it_is_to_stay() -> None:

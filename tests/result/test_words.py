@@ -35,6 +35,15 @@ def test_without_a_witness(status: Status, make_result: Make) -> None:
     )
 
 
+def test_inputs_of_the_data_set_are_counterexamples(make_result: Make) -> None:
+    """They are not the witness of the interval, but nobody may say that none was found."""
+    data = Coverage(99, CoverageCounts(10, 2, 5), None, 8.0, 0.1)
+    assert str(replace(make_result(16.7741, Status.TIMEOUT), coverage=data)) == (
+        "Proven: no input classified 2 with confidence above 16.78 can be pushed into class 3 by "
+        "linf(0.1). 5 inputs of the data set were attacked with success."
+    )
+
+
 def test_robust(make_result: Make) -> None:
     assert str(make_result(0.0, Status.ROBUST)) == (
         "Proven: no input classified 2 can be pushed into class 3 by linf(0.1), whatever its "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vhagar.search.bounders import size
-from vhagar.search.frontiers import Frontiers
+from vhagar.search.node_selection import Frontiers
 
 
 @pytest.fixture

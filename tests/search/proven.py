@@ -217,7 +217,7 @@ def _tightened(region_model: RegionModel, part: StoredTightening) -> TwinBounds:
                 assert value < sides[direction, neuron]
                 sides[direction, neuron] = value
         found.append(hexagons_of(sides, known.ratio).meet(known).tightened())
-    new = Tightening(b"", level, len(decisions), 1, tuple(found))
+    new = Tightening(b"", level, len(decisions), tuple(found))
     bounds = region_model.bounds.tightened(new)
     _require_status(bounds, part.status)
     return bounds

@@ -6,7 +6,8 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ import pytest
 from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
-from vhagar.search import branch_and_bound, search_pool
-from vhagar.search.bounders.gpu import beside
-from vhagar.search.bounders.gpu import worker as gpu_worker
+from vhagar.search import branch_and_bound, node_search, search_pool
+from vhagar.search.bounders.gpu import driver, gpu_worker
 from vhagar.search.branch_and_bound import Bab
+from vhagar.search.node_search import NodeSearch
 from vhagar.solver.simplex import Simplex
 
 ChildrenOf = Callable[[int], set[int]]
@@ -218,8 +219,8 @@ def test_an_error_with_many_nodes_loses_none(
 ) -> None:
     """What a process was lent that bounds in batches is explored by others when it is gone."""
     monkeypatch.setattr(gpu_worker, "explore_on_gpu", failing_jobs.fail_with_many_nodes)
-    monkeypatch.setattr(beside, "_RESERVED", 0)
-    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    monkeypatch.setattr(driver, "_RESERVED", 0)
+    monkeypatch.setattr(driver, "_WORTHWHILE", 1)
     result = verify(problem, timeout=PATIENCE, **dict(TOGETHER, engine=Bab(gpu=True)))
     assert result.status is Status.CLOSED
     assert agree(result, alone)
@@ -232,9 +233,9 @@ def test_an_error_with_many_nodes_loses_none(
 def test_a_process_that_holds_up_the_search_loses_its_nodes_to_others(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beside, "_RESERVED", 0)
-    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
-    monkeypatch.setattr(beside.GpuBeside, "_lags", lambda self, own, others: bool(self._held))
+    monkeypatch.setattr(driver, "_RESERVED", 0)
+    monkeypatch.setattr(driver, "_WORTHWHILE", 1)
+    monkeypatch.setattr(driver.GpuProcess, "_lags", lambda self, own, others: bool(self._held))
     options = dict(TOGETHER, engine=Bab(gpu=True), device="cpu")
     result = verify(problem, timeout=PATIENCE, **options)
     assert result.status is Status.CLOSED
@@ -249,8 +250,8 @@ def test_many_nodes_at_once_find_the_same(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch, children_of: ChildrenOf
 ) -> None:
     before = children_of(os.getpid())
-    monkeypatch.setattr(beside, "_RESERVED", 0)
-    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    monkeypatch.setattr(driver, "_RESERVED", 0)
+    monkeypatch.setattr(driver, "_WORTHWHILE", 1)
     options = dict(TOGETHER, engine=Bab(gpu=True), device="cpu")
     result = verify(problem, timeout=PATIENCE, **options)
     assert result.status is Status.CLOSED
@@ -342,3 +343,27 @@ def test_an_end_for_lack_of_time_is_not_called_exhausted(
     result = verify(problem, timeout=PATIENCE, **options)
     assert result.status is Status.TIMEOUT
     assert result.upper < result.history[0].upper
+
+
+def test_with_workers_the_calling_process_computes_on_one_thread_too(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads of linear algebra would wait for each other while small problems begin here."""
+    inside: list[bool] = []
+
+    @contextmanager
+    def one_thread() -> Iterator[None]:
+        inside.append(True)
+        yield
+        inside.pop()
+
+    def explored(self: NodeSearch, *_: Any) -> bool:
+        seen.append(bool(inside))
+        return False
+
+    seen: list[bool] = []
+    monkeypatch.setattr(node_search, "one_blas_thread", one_thread)
+    monkeypatch.setattr(NodeSearch, "_explore_here", explored)
+    verify(problem, engine=Bab(attack=False), workers=2, timeout=0.5)
+    assert seen
+    assert all(seen)

@@ -9,7 +9,7 @@ import pytest
 
 from vhagar import Problem, Result, verify
 from vhagar.network import onnx_bytes, read_onnx
-from vhagar.search.bounders.gpu import beside
+from vhagar.search.bounders.gpu import driver
 from vhagar.search.branch_and_bound import Bab, FirstOrder
 from vhagar.search.node_solver import Explored, NodeSolver
 from vhagar_check import check
@@ -93,10 +93,10 @@ def test_what_is_bounded_in_batches_beside_the_search_is_proved(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lags: bool
 ) -> None:
     """Also where a process loses its nodes to others, which branch them a second time."""
-    monkeypatch.setattr(beside, "_RESERVED", 0)
-    monkeypatch.setattr(beside, "_WORTHWHILE", 1)
+    monkeypatch.setattr(driver, "_RESERVED", 0)
+    monkeypatch.setattr(driver, "_WORTHWHILE", 1)
     if lags:
-        monkeypatch.setattr(beside.GpuBeside, "_lags", lambda self, own, others: bool(self._held))
+        monkeypatch.setattr(driver.GpuProcess, "_lags", lambda self, own, others: bool(self._held))
     path = tmp_path / "proof.cert"
     problem = Problem(read_onnx(model), perturbation="linf(0.2)", source=0)
     settings = {**GPU, "workers": 2, "relative_gap": 0.01, "certificate": path}

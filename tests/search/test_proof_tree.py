@@ -26,7 +26,7 @@ from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.proof import ProofKind
 from vhagar.search import (
     engine_named,
-    frontiers,
+    node_selection,
     proof_log,
     proof_store,
     proof_tree,
@@ -354,7 +354,7 @@ def test_an_error_leaves_no_file_behind(
     def fail(*_: Any) -> None:
         raise VhagarError("no more")
 
-    monkeypatch.setattr(frontiers.Frontiers, "announce", fail)
+    monkeypatch.setattr(node_selection.Frontiers, "announce", fail)
     with pytest.raises(VhagarError, match="no more"):
         verify(problem, **alone)
     assert files(tmp_path) == []

@@ -133,3 +133,18 @@ def test_a_challenge_leaves_room_for_every_attacked_input(kind: str) -> None:
             scores = np.array([float(score) for score in attacked.second.scores])
             lead = scores[found.target] - np.delete(scores, found.target).max()
             assert answer.objective >= lead - 1e-6 * (1 + abs(scores).max())
+
+
+def test_gains_are_those_of_lps_where_a_smaller_bound_is_known() -> None:
+    """Both LPs fall by 2, although the known bound stays; the other candidate's do not."""
+    known = {0: (12.9, 12.9), 1: (11.0, 11.0)}
+
+    def trial(candidate: Candidate) -> tuple[Child, Child]:
+        negative, positive = (Child(UPPER, None, None, p) for p in known[candidate.place[1]])
+        return negative, positive
+
+    pseudocosts = Pseudocosts()
+    given = candidates((3, 3), (1, 1))
+    found = choose(given, pseudocosts, UPPER, CUTOFF, trial, proved=13.0)
+    assert found.candidate.place[1] == 1
+    assert pseudocosts.estimate(given[1], 6.0) == pytest.approx((2.0, 2.0))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from vhagar import Bab, Problem, verify
 from vhagar.network import Affine, Network, Relu
 from vhagar.result import BoundKind
 from vhagar.runtime.deadline import Deadline
-from vhagar.search.bounders.first_rungs import Rung
+from vhagar.search.bounders.first_bounds import Rung, RungBounder
 from vhagar.search.branch_and_bound import FirstOrder
 from vhagar.search.rounds import SearchInRounds
 
@@ -97,3 +99,54 @@ def test_the_attack_looks_for_confident_inputs_too() -> None:
     found = verify(problem, engine=FirstOrder(), workers=0, device="cpu", timeout=4)
     assert 0 < found.lower <= found.upper
     assert found.witness is not None
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_the_ceiling_has_as_much_work_on_a_busy_machine(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the largest confidence alone had a better bound than any question about it."""
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    monkeypatch.setattr(SearchInRounds, "_core_share", lambda _: share)
+    given: list[float] = []
+    monkeypatch.setattr(
+        SearchInRounds, "climb_ceiling", lambda _, rung, deadline, share: given.append(share)
+    )
+    problem = Problem(dense_network(), perturbation="linf(0.02)", source=0, targets=[1])
+    verify(problem, engine=FirstOrder(attack=False), workers=0, device="cpu", timeout=600)
+    assert given == [min(0.1 / share, 0.3)]
+
+
+@pytest.mark.parametrize("text", [None, "linf(0.02)", "linf(0.4)"])
+def test_without_time_for_torch_numpy_goes_on(
+    text: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quick bounds of roots and ceiling need no torch; first-order steps do."""
+    problem = Problem(dense_network(), perturbation=text, source=0, targets=text and [1])
+    options = {"engine": FirstOrder(attack=False), "workers": 0, "device": "cpu"}
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    with_torch = verify(problem, **options)
+    monkeypatch.setattr(SearchInRounds, "_can_import_torch", lambda *_: False)
+    monkeypatch.setattr(SearchInRounds, "_device", lambda _: pytest.fail("torch was imported"))
+    without = verify(problem, **options)
+    assert without.upper < with_torch.upper or (text is None and without.upper == with_torch.upper)
+
+
+def test_work_that_outlasts_the_deadline_is_followed_by_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its nodes are still with it: whoever took others then lost track of whose they were."""
+    monkeypatch.setattr(SearchInRounds, "_can_import_torch", lambda *_: False)
+    monkeypatch.setattr(SearchInRounds, "_climb_slopes", lambda *_: None)
+    bound, calls = RungBounder.bound, [0]
+
+    def slow(bounder: RungBounder, *given: Any) -> Any:
+        calls[0] += bounder._rung is Rung.QUICK
+        if calls[0] == 2:  # the ceiling's second turn
+            time.sleep(1.7)  # longer than what is left, and the grace after it
+        return bound(bounder, *given)
+
+    monkeypatch.setattr(RungBounder, "bound", slow)
+    problem = Problem(dense_network(), perturbation="linf(0.9)", source=0, targets=[1])
+    verify(problem, engine=FirstOrder(attack=False), workers=0, timeout=0.8)
+    assert calls[0] <= 2

@@ -30,7 +30,8 @@ Look = Callable[..., Finding]
 # A case's number, and its truths where they are known.
 Task = tuple[int, dict[str, list[str]] | None]
 # How many cases each part has in the long form.
-PARTS = {"tiny": 10_000, "affine": 2_000, "numerics": 1_000, "midsize": 200, "corruption": 2_000}
+PARTS = {"tiny": 10_000, "affine": 2_000, "numerics": 1_000, "domains": 1_000}
+PARTS |= {"midsize": 200, "corruption": 2_000, "edits": 10_000}
 _AT_ONCE = 8
 
 

@@ -606,7 +606,7 @@ SEARCH = {
         "tests/search/test_proof_tree.py::test_of_two_branchings_the_better_one_is_written",
     ),
     "a target forgotten": _one(
-        "vhagar.search.frontiers",
+        "vhagar.search.node_selection",
         "for target in problem.search_targets\n",
         "for target in problem.search_targets[:1]\n",
         232,
@@ -614,7 +614,7 @@ SEARCH = {
         46,
     ),
     "a piece forgotten": _one(
-        "vhagar.search.frontiers",
+        "vhagar.search.node_selection",
         "enumerate(range(len(problem.pieces)))",
         "enumerate(range(len(problem.pieces[:1])))",
         236,
@@ -1260,7 +1260,7 @@ GUARD = {
         "vhagar.report.compare",
         "if self.first_ends[1] < self.second_ends[0]:",
         "if self.first_ends[0] < self.second_ends[0]:",
-        "tests/report/test_two.py",
+        "tests/report/test_two_models.py",
     ),
     "a requirement that a witness meets": _tested(
         "vhagar.result.requirement",
@@ -1269,10 +1269,10 @@ GUARD = {
         "tests/cli/test_gate.py",
     ),
     "a data set of which one share is compared": _tested(
-        "vhagar.report.two",
+        "vhagar.report.two_models",
         "most = counts.inputs - counts.attackable",
         "most = counts.robust",
-        "tests/report/test_two.py",
+        "tests/report/test_two_models.py",
     ),
     "a guard's check that does not look at the graph": _tested(
         "vhagar.guard.check",
@@ -1529,7 +1529,86 @@ DOMAINS = {
     ),
 }
 
+_CUTS = "tests/check/test_cuts.py"
+_CONES = "vhagar_check.cone_proofs"
+
+CUTS = {
+    "a checker whose cuts cost nothing": _tested(
+        "vhagar_check.cuts",
+        "constant = constant + price",
+        "constant = constant + 0.0 * price",
+        f"{_CUTS}::test_weights_of_cuts_count_as_the_formula_says",
+    ),
+    "a checker that takes a cut off twice": _tested(
+        "vhagar_check.cuts",
+        "b[:, cut.units] -= weight[:, None] * cut.b",
+        "b[:, cut.units] -= 2 * weight[:, None] * cut.b",
+        f"{_CUTS}::test_weights_of_cuts_count_as_the_formula_says",
+    ),
+    "a checker that forgets the rounding of cuts": _tested(
+        "vhagar_check.cuts",
+        "error = error + gamma(2 * len(used) + 4) * (size @ magnitude + paid)",
+        "error = error + 0.0 * (size @ magnitude + paid)",
+        f"{_CUTS}::test_the_rounding_of_cuts_is_paid_for",
+    ),
+    "a checker that lets the weights of cuts underflow": _tested(
+        "vhagar_check.cuts",
+        "error = error + 2 * UNDERFLOW * (len(used) + 1) * magnitude.sum()",
+        "error = error + 0.0 * magnitude.sum()",
+        f"{_CUTS}::test_the_rounding_of_cuts_is_paid_for",
+    ),
+    "a checker that weighs cuts negatively": _tested(
+        "vhagar_check.proofs",
+        "for part in (alpha, mu, rho))",
+        "for part in (alpha, mu))",
+        f"{_CUTS}::test_weights_of_cuts_must_be_finite_and_not_negative",
+    ),
+    "a checker whose exact cuts are free": _tested(
+        "vhagar_check.cuts",
+        "price += weight * Fraction(cut.limit)",
+        "price += 0 * weight",
+        f"{_CUTS}::test_weights_of_cuts_count_as_the_formula_says",
+    ),
+    "a checker that takes the smallest leaf of a cut": _tested(
+        _CONES,
+        "limit = max(limit, *np.where(np.isnan(values), np.inf, values).tolist())",
+        "limit = max(limit, min(np.where(np.isnan(values), np.inf, values).tolist()))",
+        f"{_CUTS}::test_a_known_maximum_is_found",
+    ),
+    "a checker that takes half a cut's tree": _tested(
+        _CONES,
+        'raise Rejected("the tree of a cut lacks a leaf")',
+        "pass",
+        f"{_CUTS}::test_forged_cuts_are_refused[a leaf missing]",
+    ),
+    "a checker that decides the sign that a leaf does not have": _tested(
+        _CONES,
+        "for sign in (1, -1)]",
+        "for sign in (-1, 1)]",
+        f"{_CUTS}::test_a_known_maximum_is_found",
+    ),
+    "a checker that cuts off other neurons' corners": _tested(
+        _CONES,
+        "found.signs[layer, place] = signs",
+        "found.signs[layer, place - 1] = signs",
+        f"{_CUTS}::test_a_limit_holds_for_all_pairs",
+    ),
+    "a certificate that gives a cut's weight to another cut": _tested(
+        "vhagar.search.proof_store",
+        "chosen = [*own[:behind], *(own[behind + cut] for cut in cuts)]",
+        "chosen = own[: behind + len(cuts)]",
+        "tests/search/test_cut_certificates.py::test_what_is_reported_of_cuts_is_kept_in_order",
+    ),
+    "a certificate that forgets the weights of cuts": _tested(
+        "vhagar.search.proof_store",
+        "weights = [known[cut] if cut < len(known) else 0.0 for cut in cuts]",
+        "weights = [0.0 for cut in cuts]",
+        "tests/search/test_cut_certificates.py::test_what_is_reported_of_cuts_is_kept_in_order",
+    ),
+}
+
 FAULTS: dict[str, Fault] = {
+    **CUTS,
     **TIGHTENINGS,
     **CHECKER,
     **GUARD,

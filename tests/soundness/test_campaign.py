@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ..marks import campaign_from
-from . import affine, corruption, interrupts, midsize, numerics, tiny
+from . import affine, corruption, domains, edits, interrupts, midsize, numerics, tiny
 from .bombs import BOMBS, costs
 from .campaign import PARTS, summary
 from .damage import DAMAGE
@@ -31,6 +31,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         "tiny_case": (54, 8),
         "affine_case": (24, 4),
         "hard_case": (40, 5),
+        "domain_case": (12, 1),
+        "round_of_edits": (6, 1),
         "larger_case": (3, 0),
         "interrupt_case": (40, 2),
         "chunk": (_CHUNKS, 1),
@@ -54,6 +56,10 @@ def test_hard_arithmetic(hard_case: int, tmp_path: Path) -> None:
     assert numerics.look(hard_case, tmp_path).wrong == []
 
 
+def test_hard_arithmetic_over_domains(domain_case: int, tmp_path: Path) -> None:
+    assert domains.look(domain_case, tmp_path).wrong == []
+
+
 def test_larger_problems(larger_case: int, tmp_path: Path) -> None:
     assert midsize.look(larger_case, tmp_path).wrong == []
 
@@ -69,6 +75,15 @@ def test_what_the_checker_accepts_is_true(
     assert "refused" in outcomes
     refusals = {finding.facts.get("refusal") for finding in findings}
     assert len(refusals) > len(findings) / 10
+
+
+def test_no_edit_of_a_certificate_proves_a_false_claim(round_of_edits: int, tmp_path: Path) -> None:
+    """One edit of each certificate."""
+    many = len(edits.originals())
+    numbers = range(round_of_edits * many, (round_of_edits + 1) * many)
+    findings = [edits.look(number, tmp_path) for number in numbers]
+    assert [finding for finding in findings if finding.wrong] == []
+    assert len({finding.facts["refusal"] for finding in findings}) > many / 4
 
 
 @pytest.mark.subprocess

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import vhagar
 from vhagar import InvalidInput, Store
@@ -57,6 +58,23 @@ def test_the_largest_bound_of_all_targets_counts(model: str, data: Path, tmp_pat
     assert found.coverage.classified == expected.classified
     assert 0 < expected.classified.robust < expected.classified.inputs
     assert found.all_targets
+    store.close()
+
+
+def test_a_folder_of_images_is_a_data_set(model: str, tmp_path: Path) -> None:
+    """It is told from others by its images."""
+    study = Study((model,), ("linf(0.05)",), sources=(2,))
+    store = _filled(study, tmp_path / "s.db", {(2, 0): 2.0, (2, 1): 3.0})
+    folder = tmp_path / "images"
+    folder.mkdir()
+    hashes = []
+    for shade in (50, 200):
+        Image.fromarray(np.full((4, 4), shade, dtype=np.uint8)).save(folder / f"{shade}.png")
+        found = store_coverage(store, load_models(study), folder)
+        hashes.append(found.sha256)
+        assert found.dataset == "images"
+    assert found.classes[0].coverage.inputs == 2
+    assert len(set(hashes)) == 2
     store.close()
 
 

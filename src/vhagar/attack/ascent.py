@@ -14,18 +14,16 @@ import numpy as np
 from vhagar.array_types import Array
 from vhagar.attack.batch import Batch, State
 from vhagar.attack.options import AttackOptions
-from vhagar.relaxation.arrays import ADAM
+from vhagar.relaxation.adam import Adam
 from vhagar.runtime.devices import Tensor, as_numpy, require_torch
 
-# Keeps Adam's quotient finite.
-_EPSILON = 1e-8
 # The margin to aim for, relative to the scale of the scores, and the largest multiplier.
-_MARGIN, _LARGEST_MULTIPLIER = 1e-4, 20.0
+MARGIN, LARGEST_MULTIPLIER = 1e-4, 20.0
 # Range of the share of the penalty that a multiplier takes over per step. Each row has its own:
 # rows that converge slowly end in better places, if they converge at all.
-_SLOWEST_LEARNING, _FASTEST_LEARNING = 0.03, 0.3
+SLOWEST_LEARNING, FASTEST_LEARNING = 0.03, 0.3
 # Last step size, relative to the first.
-_LAST_STEP = 0.02
+LAST_STEP = 0.02
 # Each row has its own step size, from this multiple of the option's to its inverse.
 _SMALLEST_STEP = 0.5
 # Steps between two reports of what was found.
@@ -146,8 +144,9 @@ def _lagrangian_ascent(
     """
     torch = require_torch()
     rate = options.step * _log_uniform(batch, rng, _SMALLEST_STEP, 1 / _SMALLEST_STEP)[:, None]
-    learning = options.penalty * _log_uniform(batch, rng, _SLOWEST_LEARNING, _FASTEST_LEARNING)
-    adam, scale = _Adam(), 0.0
+    learning = options.penalty * _log_uniform(batch, rng, SLOWEST_LEARNING, FASTEST_LEARNING)
+    scale = 0.0
+    adams = [Adam() for _ in _variables(state)]
     multiplier = torch.zeros_like(state.x[:, 0])
     for k in range(options.steps + 1):
         variables = _variables(state)
@@ -156,47 +155,25 @@ def _lagrangian_ascent(
         if k == options.steps or should_stop():
             return
         scale = scale or max(float(confidence.detach().abs().mean()), 1e-30)
-        violation = _MARGIN - margin / scale
+        violation = MARGIN - margin / scale
         active = multiplier + options.penalty * violation > 0
         cost = multiplier * violation + options.penalty / 2 * violation**2
         value = confidence / scale - torch.where(active, cost, 0.0)
         gradients = _gradients(value.sum(), variables)
         updated = multiplier + learning * violation.detach()
-        multiplier = updated.clamp(0.0, _LARGEST_MULTIPLIER)
-        decay = max(1 - k / options.steps, _LAST_STEP)
-        directions = adam.directions(gradients)
+        multiplier = updated.clamp(0.0, LARGEST_MULTIPLIER)
+        decay = max(1 - k / options.steps, LAST_STEP)
         sizes = [rate * decay, *(rate[batch.rows(g)] * decay for g in range(len(batch.groups)))]
-        steps = [size * direction for size, direction in zip(sizes, directions, strict=True)]
+        steps = [
+            size * adam.direction(gradient)
+            for size, adam, gradient in zip(sizes, adams, gradients, strict=True)
+        ]
         state = _moved(batch, state, steps)
 
 
 def _log_uniform(batch: Batch, rng: np.random.Generator, low: float, high: float) -> Tensor:
     """One random number per row, log-uniform between low and high."""
     return batch.model.tensor(np.exp(rng.uniform(np.log(low), np.log(high), len(batch))))
-
-
-class _Adam:
-    """Adam's update directions."""
-
-    def __init__(self) -> None:
-        self._means: list[Tensor] = []
-        self._squares: list[Tensor] = []
-        self._count = 0
-
-    def directions(self, gradients: list[Tensor]) -> list[Tensor]:
-        if not self._count:
-            self._means = [gradient * 0 for gradient in gradients]
-            self._squares = [gradient * 0 for gradient in gradients]
-        self._count += 1
-        momentum, memory = ADAM
-        correction, square_correction = 1 - momentum**self._count, 1 - memory**self._count
-        found = []
-        for k, gradient in enumerate(gradients):
-            self._means[k] = momentum * self._means[k] + (1 - momentum) * gradient
-            self._squares[k] = memory * self._squares[k] + (1 - memory) * gradient**2
-            size = (self._squares[k] / square_correction).sqrt() + _EPSILON
-            found.append(self._means[k] / correction / size)
-        return found
 
 
 def _variables(state: State) -> list[Tensor]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from vhagar.array_types import Array
+from vhagar.attack.attack_worker import AttackJob, HintsFound, StopAttack, attack_in_worker
 from vhagar.attack.hints import Hints
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.run import AttackResult, attack
-from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_in_worker
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool, Finished
@@ -53,7 +53,8 @@ class ConcurrentAttack:
     """The attack in a worker of a search's pool.
 
     The search passes the worker's messages to `handle` and may suggest its own incumbents. Attacks
-    are offered to the run's interval unless `offers` is false.
+    are offered to the run's interval unless `offers` is false. A lower bound of no more than
+    `first`, the first attack's, is no reason to end early.
     """
 
     name = _NAME
@@ -67,13 +68,16 @@ class ConcurrentAttack:
         deadline: Deadline,
         dataset: Array | None = None,
         offers: bool = True,
+        first: float = 0.0,
     ) -> None:
+        self._first = first
         self._run, self._pool = run, pool
         self._options, self._schedule, self._deadline = options, schedule, deadline
         self._dataset, self._offers = dataset, offers
         self._joins: float | None = time.monotonic() + schedule.after
-        # When it has had its time. From the first witness on it has at least half of it.
-        self._ends, self._half = math.inf, 0.0
+        # How long it runs, and when it has had its time. From the first better witness on it has at
+        # least half of it.
+        self._seconds, self._ends = 0.0, math.inf
         # When it began, and by how much it has raised the lower bound since it last stayed longer.
         self._begun, self._gained = math.inf, 0.0
         self.hints: dict[int | None, Hints] = {}
@@ -86,21 +90,21 @@ class ConcurrentAttack:
         """Start the attack once its time has come, so that short searches do without it.
 
         Call it again and again: it also ends an attack that has had its time and found something,
-        unless what it found has become better lately.
+        unless what it found has become better lately, or it had less of a processor than that.
         """
         now = time.monotonic()
-        if not self._run.interval.lower > 0:
-            self._ends = max(self._ends, now + self._half)
+        if not self._run.interval.lower > self._first:
+            self._ends = max(self._ends, now + self._seconds / 2)
         elif now >= self._ends:
             self._ends = math.inf
             if self.running:
-                self._pool.tell(self.name, StopAttack())
+                self._pool.tell(self.name, StopAttack(self._seconds))
         if self._joins is None or now < self._joins:
             return
         self._joins = None
         left = self._deadline.left
         seconds, longest = self._schedule.seconds(left), self._schedule.longest(left)
-        self._begun, self._ends, self._half = now, now + seconds, seconds / 2
+        self._begun, self._seconds, self._ends = now, seconds, now + seconds
         job = AttackJob(self._run.original, self._options, longest, self._dataset)
         self._pool.start(self.name, (attack_in_worker, job))
 

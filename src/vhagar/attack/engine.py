@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from vhagar.attack.attack_worker import AttackJob, attack_in_worker
 from vhagar.attack.concurrent import attack_here, messages, offer
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
-from vhagar.attack.worker import AttackJob, attack_in_worker
-from vhagar.dataset import named_dataset
+from vhagar.dataset import attack_starts
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS, Options, check_parts
@@ -50,7 +50,7 @@ class Attack(AbstractEngine):
         options = self._options(run.options)
         if deadline == NEVER and options.rounds is None:
             raise InvalidInput("the attack would never end: give a timeout")
-        dataset = named_dataset(run.options, run.original.domain)
+        dataset = attack_starts(run.options, run.original.domain)
         left = None if deadline == NEVER else deadline.left
         job = AttackJob(run.original, options, left, dataset)
         workers = run.options.worker_count

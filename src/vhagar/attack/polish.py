@@ -1,8 +1,10 @@
-"""The primal heuristic: from an LP's input to the best input of its linear region.
+"""The primal heuristic: from an LP's solution to the best input of a linear region.
 
-The network's own forward pass at the input says which neurons are active in both copies. With all
-of them decided the lambda-LP is exact: its optimum is the most confident attacked input of the
-region. A small margin is asked for, so that float32 agrees.
+With the signs of all neurons decided in both copies, the lambda-LP is exact: its optimum is the
+most confident attacked input of the region. The signs are those that the solution gives its neurons
+and, where that leads nowhere, those of the network's own forward pass at the solution's input. The
+two differ where the relaxation does: deep in the tree the solution's are mostly the better ones. A
+small margin is asked for, so that float32 agrees.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ _NEARLY_ZERO, _MOST_FLIPS = 1e-6, 12
 
 # Judges an input and parameters; returns the confidence if it is a witness.
 Judge = Callable[[Array, Array], float | None]
+# Which neurons are active, in the first copy and in the second.
+Signs = tuple[Mask, Mask]
 
 
 def polish(
@@ -48,8 +52,11 @@ def polish(
     decisions: tuple[Decision, ...] = (),
     most_work: float = math.inf,
     known: float = 0.0,
+    signs: Signs | None = None,
 ) -> float:
     """Look for a witness near an input; returns the best confidence found, or 0.
+
+    If `signs` are given, their linear region comes first.
 
     The piece must be convex once the sides of its pixels are decided, and its whole numbers fixed:
     then everything that is left to choose is in its LP. Where neurons are nearly 0 at the input,
@@ -59,6 +66,10 @@ def polish(
     """
     best = judge(x, parameters) or 0.0
     most = region_model.polish_work + most_work
+    if signs is not None:
+        found = _best_with_signs(region_model, x, parameters, judge, known, signs)
+        if found is not None and found[0] > best:
+            best, x, parameters = found
     for _ in range(_MOST_ROUNDS):
         found = _best_of_regions(
             region_model, x, parameters, judge, thorough, decisions, most, known
@@ -82,6 +93,53 @@ def proposed(region_model: RegionModel, primal: Array) -> tuple[Array, Array]:
         return x, region_model.piece.project(inputs.parameters.value(primal))
     assert inputs.x_p is not None  # one of the two is always there
     return x, nearest_parameters(region_model.piece, x, inputs.x_p.value(primal))
+
+
+def believed_signs(region_model: RegionModel, primal: Array) -> Signs:
+    """Which pre-activations are positive in an LP's solution, in both copies.
+
+    A neuron that the LP does not tie to its inputs has the sign that it has at the solution's
+    input.
+    """
+    weights, offsets = region_model.model.weights, _offsets(region_model)
+    tied = np.zeros(offsets[-1], dtype=np.bool_)
+    tied[offsets[weights.layer] + weights.neuron] = True
+    if region_model.lazy_rows is not None:
+        for layer, neuron in region_model.lazy_rows.places:
+            tied[offsets[layer] + neuron] = False
+    lambdas = np.maximum(primal[weights.column], 0.0)
+    x, parameters = proposed(region_model, primal)
+    inputs = x[None], region_model.piece.apply(x[None], parameters[None])
+    found = []
+    for values, image in zip((weights.s, weights.t), inputs, strict=True):
+        place = offsets[weights.layer] + weights.neuron
+        believed = np.bincount(place, lambdas * values, int(offsets[-1]))
+        entering, _ = region_model.problem.network.preactivations(image)
+        actual = np.concatenate([np.zeros(0), *(layer[0] for layer in entering)])
+        found.append(np.where(tied, believed, actual) > 0)
+    return found[0], found[1]
+
+
+def _offsets(region_model: RegionModel) -> NDArray[np.int64]:
+    """Where the neurons of each layer begin in arrays of all neurons, and where they end."""
+    sizes = [len(hexagons) for hexagons in region_model.bounds.hexagons]
+    return np.cumsum([0, *sizes], dtype=np.int64)
+
+
+def _best_with_signs(
+    region_model: RegionModel,
+    x: Array,
+    parameters: Array,
+    judge: Judge,
+    known: float,
+    signs: Signs,
+) -> tuple[float, Array, Array] | None:
+    """The best witness of the region with the given signs; pixels have those of the input."""
+    x_p = region_model.piece.apply(x[None], parameters[None])
+    scores = region_model.problem.network.forward(x[None])
+    size = max(float(abs(scores).max()), 1e-30)
+    cut = np.concatenate([_outside_region(region_model, signs), _other_parts(region_model, x_p[0])])
+    return _best_of_region(region_model, np.unique(cut), size, judge, known)
 
 
 def _best_of_regions(
@@ -117,7 +175,7 @@ def _neighbourhood(
     second: list[Array],
     thorough: bool,
     decisions: tuple[Decision, ...],
-) -> Iterator[tuple[Mask, Mask]]:
+) -> Iterator[Signs]:
     """Activation patterns of both copies: that of the input, then those around it."""
     none = np.zeros(0)
     s, t = (np.concatenate([none, *(layer[0] for layer in copy)]) for copy in (first, second))
@@ -144,11 +202,11 @@ def _neighbourhood(
 def _as_decided(
     region_model: RegionModel,
     decisions: tuple[Decision, ...],
-    states: tuple[Mask, Mask],
-    near: tuple[Mask, Mask],
-) -> tuple[Mask, Mask]:
+    states: Signs,
+    near: Signs,
+) -> Signs:
     """The pattern in which neurons that are nearly 0 have the signs that were decided."""
-    offsets = np.cumsum([0, *(len(hexagons) for hexagons in region_model.bounds.hexagons)])
+    offsets = _offsets(region_model)
     for decision in decisions:
         if decision.layer == PIXELS:
             continue
@@ -212,12 +270,10 @@ def _solved(
     return answer
 
 
-def _outside_region(region_model: RegionModel, states: tuple[Mask, Mask]) -> NDArray[np.int64]:
+def _outside_region(region_model: RegionModel, states: Signs) -> NDArray[np.int64]:
     """The lambda columns of corners on the other side of some neuron's sign."""
     weights = region_model.model.weights
-    sizes = [len(hexagons) for hexagons in region_model.bounds.hexagons]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    place = offsets[weights.layer] + weights.neuron
+    place = _offsets(region_model)[weights.layer] + weights.neuron
     cut = np.zeros(len(weights.column), dtype=np.bool_)
     for values, active in zip((weights.s, weights.t), states, strict=True):
         cut |= np.where(active[place], values < 0, values > 0)

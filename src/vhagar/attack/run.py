@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 from vhagar.array_types import Array
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, Group
+from vhagar.attack.first_attack import first_attack
 from vhagar.attack.hints import Hints, hints_of
 from vhagar.attack.incumbents import AttackFound, Incumbents, OnAttack
 from vhagar.attack.model import TorchNetwork
@@ -27,7 +27,7 @@ from vhagar.attack.multi_start import (
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
 from vhagar.attack.start_points import Shortlist, StartPoint, start_points
-from vhagar.attack.starts import checked_dataset, dimmed, grown, hyper_input, more_starts
+from vhagar.attack.starts import checked_dataset, dimmed, hyper_input, more_starts
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
@@ -36,8 +36,6 @@ from vhagar.runtime.devices import require_torch, torch_device
 
 # Solutions to offer, best first, until the witness check accepts one.
 _MOST_OFFERED = 8
-# Inputs and steps of the round before the first: something quickly, on large networks, too.
-_QUICK_INPUTS, _QUICK_STEPS = 16, 40
 
 # An attack from elsewhere: target, index of the piece, input, parameters.
 Suggestion = tuple[int | None, int, Array, Array]
@@ -137,8 +135,8 @@ class _Rounds:
             self._search(dives, should_stop, suggestions)
         ended = options.relax_first and should_stop()
         if options.rounds is None and options.climb and not ended:
-            with suppress(OutOfTime):
-                self._ascend_quickly(should_stop)
+            seed = int(self._rng.integers(2**31))
+            first_attack(self._problem, self._offer_first, seed, self._dataset, should_stop)
         while not ended:
             rounds += 1
             self._take(suggestions)
@@ -176,20 +174,6 @@ class _Rounds:
             if self._batch.model.device.type == "cuda":
                 require_torch().cuda.empty_cache()
 
-    def _ascend_quickly(self, should_stop: Callable[[], bool]) -> None:
-        """A short ascent of few inputs, half of them grown, before all others."""
-        each = _QUICK_INPUTS // len(self._batch.groups)
-        if not 0 < each < self._batch.rows_per_group:
-            return  # the first round is no longer
-        whole, rng, data = self._batch, self._rng, self._dataset
-        batch = Batch(self._problem, whole.model, whole.groups, each)
-        starts = hyper_input(self._problem, batch.model, data, len(batch), rng)
-        starts[::2] = grown(self._problem, batch.model, len(starts[::2]), rng)
-        options = replace(self._options, steps=_QUICK_STEPS)
-        state = batch.start(starts, rng)
-        found = ascend(batch, state, options, rng, should_stop, self._offer_all_of(batch))
-        self._offer_all_of(batch)(found)
-
     def _offer_all_of(self, batch: Batch) -> Callable[[Solutions], None]:
         """What offers the best attacks that a batch has found so far."""
 
@@ -216,6 +200,9 @@ class _Rounds:
             state = batch.restarted_near(state, self._incumbents.best, rng)
         offer = self._offer_all_of(batch)
         return ascend(batch, state, self._options, rng, should_stop, offer)
+
+    def _offer_first(self, target: int | None, x: Array, piece_index: int, own: Array) -> None:
+        self._incumbents.offer(target, piece_index, x, own)
 
     def _offer(self, points: list[StartPoint]) -> None:
         for point in points[:_MOST_OFFERED]:

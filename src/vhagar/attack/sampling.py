@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vhagar.array_types import Array
+from vhagar.attack.score_slopes import leads, scores_and_pull
 from vhagar.network import Network
-from vhagar.network.network import score_gradients
 from vhagar.problem import Problem
 
 # Inputs with at most this many entries are sampled, and their boxes can be halved.
@@ -101,14 +101,6 @@ class Sampler:
 
 def confidence_slopes(network: Network, label: int, x: Array) -> tuple[Array, Array]:
     """The confidence in a class of each input `(batch, size)`, and its gradient."""
-    every = np.arange(len(x))
-    entering, scores = network.preactivations(x)
-    others = scores.copy()
-    others[:, label] = -np.inf
-    rival = others.argmax(axis=1)
-    slope = np.zeros_like(scores)
-    slope[:, label] = 1.0
-    slope[every, rival] = -1.0
-    with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
-        lead = scores[:, label] - scores[every, rival]
-    return lead, score_gradients(network, entering, slope)
+    scores, pull = scores_and_pull(network, x)
+    lead, slope = leads(scores, np.full(len(x), label))
+    return lead, pull(slope)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -33,7 +35,7 @@ _CLIMBING, _BETWEEN, _GROWN = 0.2, 0.15, 0.15
 # The largest share of what is negative that ReLUs let through while an input is grown.
 # Measured: on a network of VNN-COMP's mnistfc (256x2), 0 finds no attack at all, 0.1 finds one of
 # confidence 0.80, and 0.02 one of 1.22.
-_LEAK = 0.03
+LEAK = 0.03
 
 
 def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
@@ -131,10 +133,8 @@ def more_starts(
     rows = rng.permutation(count)
     growing, rows = rows[climbing + between :][: int(_GROWN * count)], rows[: climbing + between]
     climbed = _climbed(problem, model, starts[rows[:climbing]], chosen)
-    means = [_class_mean(problem, dataset, label) for label in labels]
-    for k, mean in enumerate(means):
-        if mean is not None and k < climbing:
-            climbed[k] = mean
+    for k, mean in enumerate(_class_means(problem, dataset, labels[:climbing])):
+        climbed[k] = climbed[k] if mean is None else mean
     first, second = rng.integers(climbing, size=(2, between))
     share = rng.uniform(size=(between, 1))
     # Inputs that climbed towards a target are used only in mixtures.
@@ -164,7 +164,7 @@ def grown(problem: Problem, model: TorchNetwork, count: int, rng: np.random.Gene
         for k in range(_CLIMB_STEPS):
             left = 1 - k / _CLIMB_STEPS
             current.requires_grad_(True)
-            scores = model.leaky_scores(current, _LEAK * left)
+            scores = model.leaky_scores(current, LEAK * left)
             total = _joint_lead(scores, own, second).sum()
             (gradient,) = require_torch().autograd.grad(total, current)
             size = _CLIMB_STEP * left * (high - low)
@@ -200,9 +200,12 @@ def _climbed(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np
     return result
 
 
-def _class_mean(problem: Problem, dataset: Array, label: int) -> Array | None:
-    """The mean of the dataset's inputs that the network classifies as `label`."""
+def _class_means(problem: Problem, dataset: Array, labels: Sequence[int]) -> list[Array | None]:
+    """The mean of the dataset's inputs that the network classifies as each label, if any."""
     if not len(dataset):
-        return None
-    own = problem.network.forward(dataset).argmax(axis=1) == label
-    return np.asarray(dataset[own].mean(axis=0)) if own.any() else None
+        return [None for _ in labels]
+    found = problem.network.forward(dataset).argmax(axis=1)
+    return [
+        np.asarray(dataset[found == label].mean(axis=0)) if (found == label).any() else None
+        for label in labels
+    ]

@@ -12,7 +12,7 @@ from vhagar.cli import gate, groups, sweep
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from vhagar.report.two import ModelComparison
+    from vhagar.report.two_models import ModelComparison
     from vhagar.result.requirement import Judged, Requirement
 
 HELP = "which of two models is proven more robust?"
@@ -57,13 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, print and write, and return the exit code."""
-    from vhagar.report.two import compare
-    from vhagar.report.two_page import write_two
+    from vhagar.report.two_models import compare
+    from vhagar.report.two_models_page import write_two
     from vhagar.result.requirement import OF_COMPARISONS
     from vhagar.result.serialize import check_writable, write_bytes
     from vhagar.sweep.settings import Settings
 
-    requirements = gate.requirements(arguments, OF_COMPARISONS, dataset=True)
+    # Stores may hold the coverage of a data set already.
+    asked_now = arguments.perturbation or arguments.grid
+    data = arguments.dataset if asked_now else True
+    requirements = gate.requirements(arguments, OF_COMPARISONS, data)
     for path in (arguments.page, arguments.json):
         if path is not None:
             check_writable(path, arguments.first, arguments.second)

@@ -13,10 +13,14 @@ Print a script for the shell that completes commands, options and their choices,
 """
 
 EPILOG = """\
-to use it, add a line to the shell's start-up file:
-  bash  eval "$(vhagar completion bash)"                            (~/.bashrc)
-  zsh   autoload -U bashcompinit && bashcompinit && eval "$(vhagar completion zsh)"   (~/.zshrc)
-  fish  vhagar completion fish | source                             (~/.config/fish/config.fish)
+To use it, add one line to the shell's start-up file.
+
+bash, in ~/.bashrc:
+  eval "$(vhagar completion bash)"
+zsh, in ~/.zshrc:
+  autoload -U bashcompinit && bashcompinit && eval "$(vhagar completion zsh)"
+fish, in ~/.config/fish/config.fish:
+  vhagar completion fish | source
 """
 
 SHELLS = ("bash", "zsh", "fish")

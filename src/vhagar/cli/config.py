@@ -1,21 +1,26 @@
 """Questions in files: `vhagar verify --config question.toml`.
 
 The keys are the options of the command, without their dashes. What the command line says wins.
+Such a file may come from somebody else, with a model: it names no Python to execute, no machine to
+talk to, and no file to write outside of its own folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from vhagar.cli import types
+from vhagar.cli.files import WRITTEN
 from vhagar.errors import InvalidInput
 
-# Not in a file: what names the file, and what describes the program itself.
-_NO_KEYS = ("config", "help")
+# Not in a file: what names the file, what describes the program itself, and a machine that would be
+# sent Python objects.
+_NO_KEYS = ("config", "help", "address")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +89,7 @@ def _read(path: Path, command: argparse.ArgumentParser) -> list[tuple[argparse.A
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InvalidInput(f"no file at {path}; check the path of --config") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # TOML's errors are ValueErrors
         raise InvalidInput(f"{path} is not a readable TOML file: {error}") from None
     known = {action.dest: action for action in command._actions if action.dest not in _NO_KEYS}
     found: dict[str, tuple[argparse.Action, Any]] = {}
@@ -127,14 +132,26 @@ def _value(action: argparse.Action, value: Any, folder: Path) -> Any:
 
 def _converted(action: argparse.Action, item: Any, folder: Path) -> Any:
     if action.type is Path:
+        if action.dest in WRITTEN and item != "-" and not _is_below(folder, folder / item):
+            raise argparse.ArgumentTypeError(
+                "a file of options writes in its own folder only; name others on the command line"
+            )
         return Path(item) if item == "-" else folder / item
-    if action.dest == "perturbation" and ".py:" in item:  # a file of the user's own
-        return str(folder / item)
+    if action.dest == "perturbation" and ".py:" in item:
+        raise argparse.ArgumentTypeError(
+            "Python is executed only if the command line names it: use --perturbation"
+        )
     converted = action.type(str(item)) if callable(action.type) else item
     if action.choices is not None and converted not in action.choices:
         choices = ", ".join(map(str, action.choices))
         raise argparse.ArgumentTypeError(f"choose from {choices}")
     return converted
+
+
+def _is_below(folder: Path, path: Path) -> bool:
+    """Whether a file is in a folder or below it, also where a link says otherwise."""
+    root = Path(os.path.realpath(folder))
+    return root in Path(os.path.realpath(path)).parents
 
 
 def _rivals(command: argparse.ArgumentParser, action: argparse.Action) -> set[str]:

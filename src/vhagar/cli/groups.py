@@ -243,7 +243,12 @@ def add_outputs(parser: argparse.ArgumentParser, drawn: str) -> None:
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """Add how much is shown while a search runs."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("-q", "--quiet", action="store_true", help="print the answer alone")
+    group.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print the answer alone, with --dataset and --require what becomes of them",
+    )
     group.add_argument(
         "-v",
         "--verbose",

@@ -102,6 +102,5 @@ def _dataset(arguments: argparse.Namespace) -> DatasetFacts:
     counts = np.bincount(predicted, minlength=network.classes)
     accuracy = None if labels is None else float((predicted == labels).mean())
     most = int(counts.argmax())
-    return DatasetFacts(
-        str(arguments.dataset), len(inputs), accuracy, most, float(counts[most] / len(inputs))
-    )
+    share, name = float(counts[most] / len(inputs)), domain.class_name(most)
+    return DatasetFacts(str(arguments.dataset), len(inputs), accuracy, most, share, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vhagar.errors import grouped
 from vhagar.network.inspection import DatasetFacts, Inspection, LayerFacts
 from vhagar.result.numbers import exact
 
@@ -74,16 +75,17 @@ def _totals(found: Inspection) -> str:
 
 def _dataset(facts: DatasetFacts) -> str:
     right = "it has no labels" if facts.accuracy is None else f"accuracy {facts.accuracy:.2%}"
-    most = f"{facts.share:.0%} classified {facts.most_frequent}, the most frequent class"
+    name = facts.class_name or facts.most_frequent
+    most = f"{facts.share:.0%} classified {name}, the most frequent class"
     return f"dataset {facts.file}\n{_INDENT}{facts.inputs:,} inputs: {right}; {most}"
 
 
 def _unsupported(found: Inspection) -> str:
     count = len(found.unsupported)
     title = f"not supported: {count} node{'s' * (count != 1)}"
-    width = max(len(one.operator) for one in found.unsupported)
     lines = [
-        f"{_INDENT}{one.operator:<{width}}  {one.node}: {one.reason}" for one in found.unsupported
+        f"{_INDENT}{operator} at {nodes}:\n{_INDENT * 2}{reason}"
+        for operator, nodes, reason in grouped(found.unsupported)
     ]
     return "\n".join([title, *lines])
 

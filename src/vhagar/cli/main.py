@@ -32,6 +32,7 @@ from vhagar.cli import (
     sweep,
     verify,
 )
+from vhagar.cli.help_text import HelpFormatter
 from vhagar.cli.standard_output import discard_output, json_to_standard_output
 from vhagar.errors import VhagarError
 from vhagar.runtime.lean_imports import import_sparse
@@ -158,9 +159,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors look like the program's other errors."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(
-            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings
-        )
+        super().__init__(formatter_class=HelpFormatter, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

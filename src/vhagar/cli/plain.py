@@ -18,6 +18,9 @@ from vhagar.result.words import interval_words, outcome
 _CHANGE_INTERVAL = 1.0
 HEARTBEAT_INTERVAL = 30.0
 
+# What a data set and a requirement ask for: part of the answer.
+_ASKED = ("coverage", "required")
+
 
 class PlainScreen(AbstractScreen):
     """Prints to the standard output; a closed pipe counts as Ctrl-C."""
@@ -56,13 +59,13 @@ class PlainScreen(AbstractScreen):
 
 
 class QuietScreen(PlainScreen):
-    """Prints the answer alone, or the interval of a search that is interrupted."""
+    """Prints what was asked for alone, or the interval of a search that is interrupted."""
 
     def _opened(self, problem: Problem, timeout: float | None) -> PlainWatch:
         return _QuietWatch(self, problem)
 
     def conclude(self, rows: Sequence[tuple[str, str]], sentence: str) -> None:
-        self.line(sentence)
+        super().conclude([row for row in rows if row[0] in _ASKED], sentence)
 
 
 class PlainWatch(AbstractWatch):

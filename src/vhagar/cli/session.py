@@ -12,7 +12,7 @@ from vhagar.cli import parsed
 from vhagar.cli.screen import AbstractScreen, is_terminal
 from vhagar.cli.standard_output import shown
 from vhagar.coverage import search_time, with_coverage
-from vhagar.dataset import named_dataset
+from vhagar.dataset import attack_starts
 from vhagar.errors import VhagarError
 from vhagar.options import Options
 from vhagar.problem import Problem
@@ -67,7 +67,7 @@ def run_session(
     problem, timeout = problem_of(arguments), arguments.timeout
     # Invalid options are reported before anything is displayed.
     engine.check(options)
-    named_dataset(options, problem.domain)
+    attack_starts(options, problem.domain)
     screen = open_screen(parsed.verbosity(arguments))
     begun = time.monotonic()
     share = search_time(options, timeout) if covering else timeout

@@ -109,19 +109,17 @@ class Line(AbstractShape):
     points: Points
     stroke: str = "grid"
     width: float = 1.0
-    dashes: str = ""
 
     def svg(self, colour: Colour, alone: bool) -> str:
-        dashes = f' stroke-dasharray="{self.dashes}"' if self.dashes else ""
         return (
             f'<polyline points="{_points(self.points)}" fill="none" '
-            f'stroke="{colour(self.stroke)}" stroke-width="{_n(self.width)}"{dashes}/>'
+            f'stroke="{colour(self.stroke)}" stroke-width="{_n(self.width)}"/>'
         )
 
     def paint(self, axes: Any, order: int) -> None:
         xs, ys = zip(*self.points, strict=True)
-        style, width = "--" if self.dashes else "-", 0.72 * self.width
-        axes.plot(xs, ys, style, color=_plain_colour(self.stroke), linewidth=width, zorder=order)
+        width = 0.72 * self.width
+        axes.plot(xs, ys, color=_plain_colour(self.stroke), linewidth=width, zorder=order)
 
 
 @dataclass(frozen=True)
@@ -148,14 +146,12 @@ class Picture(AbstractShape):
     width: float
     height: float
     pixels: NDArray[np.uint8]
-    tip: str = ""
 
     def svg(self, colour: Colour, alone: bool) -> str:
-        tip = f"<title>{escape(self.tip)}</title>" if self.tip else ""
         return (
             f'<image x="{_n(self.x)}" y="{_n(self.y)}" width="{_n(self.width)}" '
             f'height="{_n(self.height)}" preserveAspectRatio="none" '
-            f'style="image-rendering:pixelated" href="{data_uri(self.pixels)}">{tip}</image>'
+            f'style="image-rendering:pixelated" href="{data_uri(self.pixels)}"></image>'
         )
 
     def paint(self, axes: Any, order: int) -> None:
@@ -192,7 +188,7 @@ class Drawing:
         return "".join([*parts, "</svg>"])
 
     def png(self, scale: float = 2.0) -> bytes:
-        """Render as PNG with matplotlib."""
+        """Render as PNG with matplotlib, with that many pixels per unit."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 

@@ -116,14 +116,18 @@ def fit_components(
     ranges, residual = (
         np.maximum(abs(part).max(axis=0), floor) for part in _parts(known, mean, axes)
     )
-    needed = np.zeros(len(held))
+    needed, most = np.zeros(len(held)), [ranges, residual]
     for each in (inputs[held], as_float32(inputs[held], domain)):
         own, rest = (abs(part) for part in _parts(each, mean, axes))
         needed = np.maximum(needed, (own / ranges).max(axis=1))
         needed = np.maximum(needed, (rest / residual).max(axis=1))
+        most = [np.maximum(*pair) for pair in zip(most, (own.max(0), rest.max(0)), strict=True)]
+    factor = _factor(needed, _first_share(cover, likely))
+    # Nowhere beyond all inputs: one that is bright where all others are dark makes a large factor.
+    ranges, residual = np.minimum(factor * ranges, most[0]), np.minimum(factor * residual, most[1])
     # A little wider, because membership is decided in floating-point arithmetic.
-    factor = _factor(needed, _first_share(cover, likely)) * (1 + 1e-6)
-    conditions = {"zonotope": Zonotope(mean, axes, factor * ranges, factor * residual)}
+    ranges, residual = (1 + 1e-6) * ranges, (1 + 1e-6) * residual
+    conditions = {"zonotope": Zonotope(mean, axes, ranges, residual)}
     found = _named(domain, *_ends(domain), name, conditions)
     if likely:
         versions = [inputs[held], as_float32(inputs[held], domain)]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vhagar.array_types import Array
+from vhagar.fitting.words import entry_kinds
 from vhagar.perturbation import Domain
 from vhagar.result.figure import figure_format, picture
 from vhagar.result.serialize import write_bytes
@@ -125,8 +126,7 @@ def _bars(domain: Domain) -> Any:
     ax.barh(place, np.maximum(right - left, 0.004), left=left, color=_SLATE, height=0.55)
     ax.set_yticks(place, [domain.entry_name(k) for k in range(count)], fontsize=8)
     ax.invert_yaxis()
-    for k in range(count):
-        text = f"{low[k]:.4g}" if low[k] == high[k] else f"{low[k]:.4g} to {high[k]:.4g}"
+    for k, text in enumerate(bar_labels(domain)[:count]):
         ax.text(1.015, k, text, va="center", fontsize=8, color="#444444")
     ax.set_xlim(0, 1)
     ax.set_xticks([])
@@ -134,3 +134,13 @@ def _bars(domain: Domain) -> Any:
     ax.spines[:].set_visible(False)
     ax.set_title("ranges, each on its own scale, which includes 0", fontsize=9, loc="left")
     return drawn
+
+
+def bar_labels(domain: Domain) -> list[str]:
+    """The range of every feature and its kind, in words."""
+    ends = [
+        f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+        for low, high in zip(domain.low, domain.high, strict=True)
+    ]
+    kinds = entry_kinds(domain)
+    return [f"{text}, {kind}" if kind else text for text, kind in zip(ends, kinds, strict=True)]

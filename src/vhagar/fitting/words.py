@@ -46,6 +46,16 @@ def domain_lines(domain: Domain) -> list[str]:
 
 def feature_rows(domain: Domain) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The heads and the rows of a table of the entries: name, range and kind."""
+    kinds = entry_kinds(domain)
+    rows: list[tuple[str, ...]] = [
+        (str(k), domain.entry_name(k), f"{domain.low[k]:.6g}", f"{domain.high[k]:.6g}", kinds[k])
+        for k in range(domain.size)
+    ]
+    return ("entry", "feature", "from", "to", "kind"), rows
+
+
+def entry_kinds(domain: Domain) -> list[str]:
+    """What every entry is beside a number in a range, in words: whole, or part of a group."""
     kinds = ["" for _ in range(domain.size)]
     for k in domain.groups.integer:
         kinds[k] = "integer"
@@ -55,11 +65,7 @@ def feature_rows(domain: Domain) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     for number, group in enumerate(domain.groups.ordered, 1):
         for k in group:
             kinds[k] = (kinds[k] + f", ordered {number}").removeprefix(", ")
-    rows: list[tuple[str, ...]] = [
-        (str(k), domain.entry_name(k), f"{domain.low[k]:.6g}", f"{domain.high[k]:.6g}", kinds[k])
-        for k in range(domain.size)
-    ]
-    return ("entry", "feature", "from", "to", "kind"), rows
+    return kinds
 
 
 def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

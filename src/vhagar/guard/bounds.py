@@ -77,18 +77,22 @@ class Bound:
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Bound:
+        """Read what `plain` has made; a ValueError if it cannot have."""
         found = values["certificate"]
+        file = None if found is None else NamedFile(Path(found["file"]), found["sha256"])
         low, high = values["input_range"]
-        return cls(
-            values["perturbation"],
-            values["name"],
-            values["clip"],
-            (low, high),
-            values["source"],
-            tuple(values["targets"]),
-            tuple(values["uppers"]),
-            None if found is None else NamedFile(Path(found["file"]), found["sha256"]),
-        )
+        targets, uppers = tuple(values["targets"]), tuple(values["uppers"])
+        texts = (values["perturbation"], values["name"], "" if file is None else file.sha256)
+        if (
+            not all(isinstance(text, str) for text in texts)
+            or not isinstance(values["clip"], bool)
+            or any(type(label) is not int for label in (values["source"], *targets))
+            or any(type(number) not in (int, float) for number in (low, high, *uppers))
+            or len(targets) != len(uppers)
+        ):
+            raise ValueError("a bound has entries of a wrong type")
+        asked = (values["perturbation"], values["name"], values["clip"], (low, high))
+        return cls(*asked, values["source"], targets, uppers, file)
 
 
 def of_result(result: Result) -> list[Bound]:

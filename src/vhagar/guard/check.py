@@ -54,9 +54,7 @@ class GuardCheck:
         ]
 
 
-def check_guard(
-    path: str | Path, network: Network, folders: Sequence[Path] = (), workers: int = 1
-) -> GuardCheck:
+def check_guard(path: str | Path, network: Network, folders: Sequence[Path] = ()) -> GuardCheck:
     """Prove a guard's bounds anew, from the model's file and the certificates in `folders`.
 
     Certificates are also looked for beside the guard. The guard is then made again from the proved
@@ -77,7 +75,7 @@ def check_guard(
         )
     try:
         bounds = tuple(map(Bound.from_plain, stated["bounds"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"the guard's metadata is damaged ({error})") from None
     guard = Guard(network, bounds)
     problems = (
@@ -89,7 +87,7 @@ def check_guard(
         problems.append("what the file says about itself is not what follows from its bounds")
     proved = 0
     for bound in bounds:
-        problem = _problem(bound, network, (*folders, path.parent), workers)
+        problem = _problem(bound, network, (*folders, path.parent))
         proved += problem is None
         problems += [] if problem is None else [problem]
     return GuardCheck(guard, proved, tuple(problems))
@@ -121,7 +119,7 @@ def _same_words(content: bytes, stated: dict[str, Any], guard: Guard) -> bool:
     )
 
 
-def _problem(bound: Bound, network: Network, folders: Sequence[Path], workers: int) -> str | None:
+def _problem(bound: Bound, network: Network, folders: Sequence[Path]) -> str | None:
     """Why a bound is not proved; None where it is."""
     what = f"class {bound.source} under {bound.name}"
     file = bound.certificate
@@ -136,7 +134,7 @@ def _problem(bound: Bound, network: Network, folders: Sequence[Path], workers: i
         return f"{what}: {place} is not the certificate that the guard was made from"
     try:
         assert network.file is not None
-        verdict = check(place, model=network.file.path, workers=workers)
+        verdict = check(place, model=network.file.path)
     except Rejected as rejection:
         return f"{what}: {place}: {rejection}"
     proved = _proves(verdict, bound) and is_about(place, network)

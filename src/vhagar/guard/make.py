@@ -10,8 +10,8 @@ from vhagar.errors import InvalidInput
 from vhagar.guard.bounds import Bound, of_certificate, of_result, of_store
 from vhagar.guard.guard import Guard
 from vhagar.network import Network
+from vhagar.network.as_network import as_network
 from vhagar.network.fingerprint import fingerprint
-from vhagar.network.given import as_network
 from vhagar.result import Result
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import load_models

@@ -75,10 +75,12 @@ def metadata(content: bytes) -> dict[str, Any]:
         ) from None
     except Exception as error:  # protobuf has its own exceptions for damaged files
         raise InvalidInput(f"this is not a guard that vhagar has written ({error})") from None
-    if values.get("format") != FORMAT:
+    if isinstance(values, dict) and values.get("format") != FORMAT:
         raise InvalidInput(
             f"the guard was written by vhagar {values.get('vhagar')}, in another form"
         )
+    if not isinstance(values, dict) or not {"fingerprint", "network", "bounds"} <= values.keys():
+        raise InvalidInput("the guard's metadata is damaged")
     return values
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from vhagar.array_types import Array
 from vhagar.attack.sampling import STEP_RATIO
+from vhagar.attack.score_slopes import leads, scores_and_pull
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
-from vhagar.network.network import score_gradients
 
 # Number of steps from each start; the first is as long as the box is wide.
 _STEPS = 12
@@ -82,15 +82,11 @@ def _slopes(
     """The target's lead over all classes, and the gradient of its lead over the source or all."""
     values = versions.image(parameters)
     inside = (values > versions.floor) & (values < versions.ceiling)
-    entering, scores = network.preactivations(values)
-    rows = np.arange(len(labels))
-    own = scores[rows, labels]
-    others = scores.copy()
-    others[rows, labels] = -np.inf
-    lead = own - others.max(axis=1)
-    upstream = np.zeros_like(scores)
-    rivals = others.argmax(axis=1) if source is None else np.full(len(rows), source)
-    upstream[rows, labels], upstream[rows, rivals] = 1.0, -1.0
+    scores, pull = scores_and_pull(network, values)
+    lead, upstream = leads(scores, labels)
+    if source is not None:
+        upstream = upstream.clip(min=0.0)
+        upstream[:, source] = -1.0
     # Where a pixel is at an end of its range, a step may still lead back inside.
     at_end = np.where(inside, 1.0, 0.5)
-    return lead, versions.pull(score_gradients(network, entering, upstream) * at_end)
+    return lead, versions.pull(pull(upstream) * at_end)

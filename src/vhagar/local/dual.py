@@ -18,7 +18,8 @@ from typing import Any, Self
 import numpy as np
 
 from vhagar.local.compact import Compact, Rows, dense
-from vhagar.relaxation.arrays import ADAM, AnyArray, arange, namespace
+from vhagar.relaxation.adam import Adam
+from vhagar.relaxation.arrays import AnyArray, arange, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,15 +198,14 @@ class Dual:
         """Descend until every value is below `enough`; return the best multipliers of each node."""
         now, found = nodes, self.evaluate(nodes)
         best, worth = now, found
-        xp = namespace(found.value)
         scale = self._scale(found.a)
-        averages = [xp.zeros_like(nodes.slopes) for _ in range(4)]
+        by_slope, by_shift = Adam(), Adam()
         for step in range(steps.count):
             if bool((worth.value < enough).all()):
                 break
             size = steps.rate * steps.decay**step
-            slopes = now.slopes - size * _adam(averages[:2], found.by_slope, step)
-            shifts = now.shifts - size * scale * _adam(averages[2:], found.by_shift, step)
+            slopes = now.slopes - size * by_slope.direction(found.by_slope)
+            shifts = now.shifts - size * scale * by_shift.direction(found.by_shift)
             now = Nodes(nodes.rows, nodes.signs, slopes.clip(0.0, 1.0), shifts)
             found = self.evaluate(now)
             better = found.value < worth.value
@@ -220,14 +220,3 @@ class Dual:
                 sizes = abs(a[:, block.part]).sum(axis=1) / len(block.lower)
                 found[:, block.part] = sizes[:, None]
         return found
-
-
-def _adam(averages: list[AnyArray], gradient: AnyArray, step: int) -> AnyArray:
-    """Compute Adam's step, and update the averages in place."""
-    (first, second), (momentum, memory) = averages, ADAM
-    first *= momentum
-    first += (1 - momentum) * gradient
-    second *= memory
-    second += (1 - memory) * gradient * gradient
-    mean, square = first / (1 - momentum ** (step + 1)), second / (1 - memory ** (step + 1))
-    return mean / (square + 1e-12) ** 0.5

@@ -23,7 +23,7 @@ from vhagar.local.compact import (
     unit,
     upper_bounds,
 )
-from vhagar.local.tightening import tighten
+from vhagar.local.tightening import BATCH_ENTRIES, tighten
 from vhagar.local.versions import Versions
 from vhagar.network import AbstractLinear, Affine, Network, Relu
 from vhagar.relaxation.interval import HALF_ULP
@@ -31,8 +31,6 @@ from vhagar.relaxation.stages import stages_of
 
 # Matrices with at least this share of nonzero entries are stored as dense arrays.
 _FULL = 0.25
-# Entries of one batch of coefficients; keeps memory bounded.
-_BATCH_ENTRIES = 2_000_000
 
 
 def compact_network(
@@ -128,7 +126,7 @@ def _bounded(
     Without `record` there are none. If interval arithmetic is tighter, the multipliers are 0, with
     which the dual bound is interval arithmetic.
     """
-    count = max(1, _BATCH_ENTRIES // rows.weight.shape[1])
+    count = max(1, BATCH_ENTRIES // rows.weight.shape[1])
     kept = np.zeros((2, len(neurons), found.undecided if record else 0), dtype=np.float32)
     for begin in range(0, len(neurons), count):
         if stop():

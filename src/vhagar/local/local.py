@@ -15,7 +15,7 @@ from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalResult
 from vhagar.local.run import verify_local
 from vhagar.network import Network
-from vhagar.network.given import as_network
+from vhagar.network.as_network import as_network
 from vhagar.options import Options
 from vhagar.perturbation import Domain, Perturbation
 from vhagar.problem import domain_of

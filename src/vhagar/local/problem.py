@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
-from vhagar.network.given import as_network
+from vhagar.network.as_network import as_network
 from vhagar.network.network import confidence
 from vhagar.perturbation import Domain, Perturbation
 from vhagar.perturbation.domain_outside import why_outside
@@ -70,8 +70,8 @@ class LocalProblem:
         x = _in_range(x, image, problem.domain)
         if not confidence(scores, problem.source)[0] > 0:
             raise InvalidInput(
-                f"the image is classified {found}, not {problem.source}; leave the source class "
-                "out, or choose another image"
+                f"the image is classified {problem.class_name(found)}, not {problem.source_name}; "
+                "leave the source class out, or choose another image"
             )
         if not inputs.contains(x[None])[0]:
             raise InvalidInput(f"the image is not in the domain {inputs}{why_outside(inputs, x)}")

@@ -13,6 +13,7 @@ from typing import Any
 from vhagar.local.problem import LocalProblem
 from vhagar.network.network import confidence
 from vhagar.result import Witness
+from vhagar.result.evidence import change_rows
 from vhagar.result.figure import FigureData, InputPanel, input_panels, picture
 from vhagar.result.figure_drawing import draw, figure
 from vhagar.result.notebook import pictures
@@ -53,9 +54,10 @@ class LocalResult:
         everywhere = self.problem.everywhere
         clipping = "" if everywhere.clip else " without clipping"
         under = f"under {everywhere.perturbation}{clipping}"
-        image = f"the image, classified {everywhere.source},"
+        noun = "input" if everywhere.domain.features else "image"
+        image = f"the {noun}, classified {everywhere.source_name},"
         if self.witness is not None:
-            target = self.witness.target
+            target = everywhere.class_name(self.witness.target)
             fate = f"ties with class {target}" if self.witness.tie else f"is classified {target}"
             return f"Counterexample: a version of {image} {fate} {under}."
         if self.verdict is LocalVerdict.ROBUST:
@@ -80,6 +82,9 @@ class LocalResult:
             f"margin:   {self._margin()} (the smallest over all perturbed versions)",
             f"time:     {seconds(self.seconds)} with {self.engine}",
         ]
+        if self.witness is not None:
+            found = change_rows(self.witness, self.problem.everywhere)
+            rows += [f"{name + ':':9} {words}" for name, words in found]
         return "\n".join([*rows, str(self)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,7 +133,7 @@ class LocalResult:
         if self.witness is not None:
             return FigureData(title, *input_panels(self.witness, everywhere), None)
         sure = float(confidence(everywhere.network.forward(image[None]), everywhere.source)[0])
-        words = f"classified {everywhere.source}\nconfidence {sure:.4g}"
+        words = f"classified {everywhere.source_name}\nconfidence {sure:.4g}"
         domain = everywhere.domain
         panel = InputPanel(words, picture(image), domain.lower, domain.upper)
         return FigureData(title, panel, None, None, None)

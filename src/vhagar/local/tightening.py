@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 # First-order steps for each end of a range.
 _STEPS = Steps(20, 0.2, 0.9)
 # Entries of one batch of coefficients; keeps memory bounded.
-_BATCH_ENTRIES = 1_000_000
+BATCH_ENTRIES = 1_000_000
 
 
 def tighten(
@@ -38,7 +38,7 @@ def tighten(
     """
     if not found.undecided:
         return
-    count = max(1, _BATCH_ENTRIES // rows.weight.shape[1])
+    count = max(1, BATCH_ENTRIES // rows.weight.shape[1])
     places = np.flatnonzero((ends[0][neurons] < 0) & (ends[1][neurons] > 0))
     for begin in range(0, len(places), count):
         if stop():

@@ -39,10 +39,6 @@ class LayerChain:
         # A scaling `x * scale + offset` of the last output that waits for a linear layer.
         self._pending: tuple[Array, Array] | None = None
 
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
     def finish(self) -> tuple[AbstractLayer, ...]:
         self._settle()
         return tuple(self._layers)

@@ -178,7 +178,7 @@ def _sizes(shape: Shape) -> Shape:
 
 
 def _image_shape(given: Sequence[int]) -> Shape:
-    sizes = tuple(int(size) for size in given)
+    sizes = tuple(int(size) if math.isfinite(size) else 0 for size in given)
     if len(sizes) not in (2, 3) or min(sizes) < 1 or sizes != tuple(given):
         raise InvalidInput(
             f"an image shape is channels, rows and columns, or rows and columns, not {given!r}"
@@ -196,5 +196,5 @@ def _numbers(given: Numbers | None, name: str) -> tuple[float, ...]:
 
 
 def _listed(values: tuple[float, ...]) -> str:
-    text = ",".join(f"{value:.12g}" for value in values)
+    text = ",".join(repr(value).removesuffix(".0") for value in values)
     return text if len(values) == 1 else f"[{text}]"

@@ -33,13 +33,17 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a network says about a data set; there is no accuracy without labels."""
+    """What a network says about a data set; there is no accuracy without labels.
+
+    `class_name` is that of the most frequent class, if the domain has names.
+    """
 
     file: str
     inputs: int
     accuracy: float | None
     most_frequent: int
     share: float
+    class_name: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
 from vhagar.network.conventions import Convention
-from vhagar.network.layers import AbstractLayer, AbstractLinear, Relu, Shape
+from vhagar.network.layers import AbstractLayer, Relu, Shape
 from vhagar.network.scores import Scores
 
 
@@ -107,21 +107,6 @@ class Network:
     def _flat(self, batch: Array) -> Array:
         values = np.asarray(batch, dtype=np.float64)
         return values.reshape(-1, self.input_size)
-
-
-def score_gradients(network: Network, entering: list[Array], on_scores: Array) -> Array:
-    """Compute the gradients `(batch, input)` of combinations of scores `(batch, classes)`.
-
-    `entering` holds the inputs of the ReLU layers, as from `preactivations`.
-    """
-    found, at_relus = on_scores, iter(reversed(entering))
-    for layer in reversed(network.layers):
-        if isinstance(layer, AbstractLinear):
-            found = layer.pull(found)
-        elif isinstance(layer, Relu):
-            active = next(at_relus) > 0
-            found = found * (active if layer.linear is None else active | layer.linear)
-    return found
 
 
 def confidence(scores: Array, label: int) -> Array:

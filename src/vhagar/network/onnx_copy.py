@@ -36,7 +36,7 @@ def graph_around(model: Any) -> OnnxGraph:
     version = max(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
     kind = input_of(model).type.tensor_type.elem_type
     graph = OnnxGraph(helper.tensor_dtype_to_np_dtype(kind), version)
-    graph.tensors += [_renamed(tensor, "model_") for tensor in model.graph.initializer]
+    graph.tensors += [_renamed(tensor) for tensor in model.graph.initializer]
     return graph
 
 
@@ -65,8 +65,8 @@ def copied(graph: OnnxGraph, model: Any, image: str, prefix: str) -> str:
     return names[model.graph.output[0].name]
 
 
-def _renamed(tensor: Any, prefix: str) -> Any:
+def _renamed(tensor: Any) -> Any:
     copy = onnx.TensorProto()
     copy.CopyFrom(tensor)
-    copy.name = f"{prefix}{tensor.name}"
+    copy.name = f"model_{tensor.name}"
     return copy

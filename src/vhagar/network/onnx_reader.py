@@ -86,6 +86,8 @@ def model_content(path: Path) -> bytes:
 
 def parse_model(content: bytes, path: Path) -> Any:
     """Parse a file's bytes into a ModelProto, and load external data from the file's folder."""
+    if not content:
+        raise InvalidNetwork(f"{path} is empty; export the model again")
     kind = foreign(content)
     if kind is not None:
         raise InvalidNetwork(f"{path} is not an ONNX model. It is {kind}")
@@ -93,7 +95,8 @@ def parse_model(content: bytes, path: Path) -> Any:
         model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf has its own exceptions for damaged files
         raise InvalidNetwork(
-            f"{path} is not a readable ONNX file ({error}); export the model again"
+            f"{path} is not an ONNX model, or it is damaged: its content cannot be parsed; export "
+            "the model again, with torch.onnx.export for example"
         ) from error
     check_fields(content)
     check_model(model)

@@ -143,15 +143,15 @@ def _conditions(given: dict[str, Any], shape: Shape, path: Path) -> dict[str, An
         "ordered": _groups(given.get("ordered", []), "ordered", names, path),
         "perturbed_inside": inside,
         **{key: given[key] for key in ("features", "classes") if key in given},
-        "rows": [_row(row, math.prod(shape), names, path) for row in _list(given, "rows", path)],
+        "rows": [_row(row, math.prod(shape), names, path) for row in _rows(given, path)],
         "zonotope": None if zonotope is None else _zonotope(zonotope, path),
     }
 
 
-def _list(given: dict[str, Any], key: str, path: Path) -> list[Any]:
-    found = given.get(key, [])
+def _rows(given: dict[str, Any], path: Path) -> list[Any]:
+    found = given.get("rows", [])
     if not isinstance(found, list):
-        raise InvalidInput(f"{key} in {path} must be a list of tables, [[{key}]]")
+        raise InvalidInput(f"rows in {path} must be a list of tables, [[rows]]")
     return found
 
 

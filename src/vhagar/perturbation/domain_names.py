@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ class Names:
     def of(cls, size: int, features: Sequence[Any], classes: Sequence[Any]) -> Names:
         """The names that a user has given for inputs of `size` entries."""
         for given, what in ((features, "features"), (classes, "classes")):
-            if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+            listed = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
+            if not listed or not all(isinstance(name, str) for name in given):
                 raise InvalidInput(f"{what} of the domain must be a list of names, not {given!r}")
             bad = [name for name in given if not _is_name(name)]
             if bad:

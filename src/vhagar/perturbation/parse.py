@@ -90,7 +90,8 @@ def _arguments(inside: str, text: str, lists: bool) -> list[Any]:
                 "write features in brackets and then one radius, or one for each in brackets, such "
                 "as features([age,dose],[2,0.1])"
                 if lists
-                else "an argument is a number or an interval such as [0,0.1]"
+                else "an argument is a number or an interval such as [0,0.1]; radii of their own "
+                "have features([0,1,2],[0.1,0.2,5])"
             )
             raise InvalidInput(f"cannot read {inside[position:].strip()!r} in {text!r}; {form}")
         if several is not None:

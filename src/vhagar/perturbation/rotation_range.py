@@ -30,10 +30,9 @@ from vhagar.perturbation.rotation_weights import Arc, arc_between
 from vhagar.perturbation.support import Support
 from vhagar.solver.linear_model import Columns, LinearModel
 
-# The support is bounded arc by arc; the outermost pixel moves by about this many pixels on each.
-_ARC = 0.125
-# Most arcs of one piece.
-_MOST_ARCS = 8
+# The support is bounded arc by arc: so many for each pixel that the outermost one moves by, and so
+# many at most.
+_ARCS = 8
 # Widening of rows relative to the largest input, which exceeds their rounding errors.
 _ROW_ROOM = 1e-12
 # Further widening of rows relative to the change of the weights, and the smallest change of a
@@ -99,7 +98,7 @@ class RotationPiece(AbstractPiece):
         coefficients on the image to the largest coefficients on `u`.
         """
         turn = math.radians(self.span[1] - self.span[0])
-        count = min(max(math.ceil(radius(self.domain.image) * turn / _ARC), 1), _MOST_ARCS)
+        count = min(max(math.ceil(_ARCS * radius(self.domain.image) * turn), 1), _ARCS)
         knots = np.linspace(*self.span, count + 1).tolist()
         found = []
         for begin, end in itertools.pairwise(knots):

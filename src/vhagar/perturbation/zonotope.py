@@ -59,6 +59,10 @@ class Zonotope:
                 f"the zonotope has no residual at entry {int(stuck[0])}, which its components "
                 "move: hardly any number of float64 would lie in it; give it a small one"
             )
+        with np.errstate(over="ignore"):
+            reach = 4 * (abs(flat) + ends[0] @ abs(rows) + ends[1])
+        if not np.isfinite(reach).all():
+            raise InvalidInput("the zonotope reaches beyond the numbers of float64")
         named = ("mean", "components", "ranges", "residual")
         for name, value in zip(named, (flat, rows, *ends), strict=True):
             value.setflags(write=False)

@@ -17,8 +17,6 @@ from vhagar.runtime.devices import require_torch
 # A numpy array or a torch tensor.
 AnyArray = Any
 
-# Adam's decay rates: of the gradients' mean, and of their squares' mean.
-ADAM = (0.9, 0.99)
 # Entries of a block of rows: some twenty buffers of this many numbers fit into a core's cache.
 _BLOCK_ENTRIES = 2**14
 

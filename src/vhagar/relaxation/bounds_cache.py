@@ -31,8 +31,7 @@ class BoundsCache:
     network for every problem. A search also asks about the network before the reduction.
     """
 
-    def __init__(self, most: int = _MOST_KEPT) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._fingerprints: WeakKeyDictionary[Network, str] = WeakKeyDictionary()
         self._kept: OrderedDict[Hashable, TwinBounds] = OrderedDict()
 
@@ -50,7 +49,7 @@ class BoundsCache:
             if found.cut_short:
                 return found
             self._kept[key] = found
-            if len(self._kept) > self._most:
+            if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]

@@ -60,14 +60,12 @@ class Tightening:
     """Hexagons of all layers that are valid only where the search still has to look.
 
     That means: for attacked pairs that obey the first `decided` decisions of a node and have a
-    confidence of at least `level`. The `digest` identifies a tightening; `depth` is the number of
-    tightenings that it builds on.
+    confidence of at least `level`. The `digest` identifies a tightening.
     """
 
     digest: bytes
     level: float = field(compare=False)
     decided: int = field(compare=False)
-    depth: int = field(compare=False)
     hexagons: tuple[Hexagons, ...] = field(compare=False)
 
 

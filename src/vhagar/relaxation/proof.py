@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vhagar.array_types import Array
+from vhagar.relaxation.cone_cuts import ConeCuts
 from vhagar.relaxation.layerwise import TwinBounds
 
 
@@ -35,12 +36,14 @@ class Proof:
     """The proof of a node's bound: the kind, the neurons' bounds that it uses, and its multipliers.
 
     `numbers` returns the multipliers in the order of certificates (`docs/certificate.md`, "PROF");
-    it is called only if a certificate is written.
+    it is called only if a certificate is written. The last ones are the weights of the `cuts` that
+    were known when the bound was computed.
     """
 
     kind: ProofKind
     bounds: TwinBounds
     numbers: Callable[[], Array] = _none
+    cuts: ConeCuts | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,13 +20,13 @@ from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of,
 from vhagar.relaxation.twin_dual import Choice
 from vhagar.runtime.deadline import NEVER, Deadline
 
-# Most multipliers moved in all steps of a refinement together: some seconds of work.
-_MOST_STEPPED = 12_000_000
+# Most steps, and most multipliers moved in all steps of a refinement together: some seconds.
+_MOST_STEPS, _MOST_STEPPED = 60, 12_000_000
 # The size of the first step, and the ratio of each step to the one before.
 _STEP, _DECAY = 0.05, 0.95
 
 
-def refine_layer(bounds: TwinBounds, layer: int, steps: int, deadline: Deadline = NEVER) -> None:
+def refine_layer(bounds: TwinBounds, layer: int, deadline: Deadline = NEVER) -> None:
     """Tighten the hexagons of a layer's undecided neurons by first-order steps."""
     if layer < 1:
         return  # the first layer's supports are exact
@@ -40,7 +40,7 @@ def refine_layer(bounds: TwinBounds, layer: int, steps: int, deadline: Deadline 
     objective = FixedObjective(on_s, on_t)
     frees = dual.begin(objective)
     entries = len(on_s) * sum(stage.in_size for stage in bounds.stages[1 : layer + 1])
-    affordable = max(1, min(steps, _MOST_STEPPED // max(entries, 1)))
+    affordable = max(1, min(_MOST_STEPS, _MOST_STEPPED // max(entries, 1)))
     plan = Steps(affordable, _STEP, _DECAY ** max(affordable - 1, 1))
     dual.run(objective, frees, plan, deadline.check)
     chosen = LayerMultipliers(tuple(free.kept for free in frees))

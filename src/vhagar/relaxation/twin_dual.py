@@ -36,6 +36,9 @@ _UNDERFLOWS = {8: 2.0**-1022, 4: 2.0**-126}
 
 # Multipliers `(p, q)` for a ReLU layer's index and its coefficients `(a, b)`.
 Choice = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
+# Adds facts about a ReLU layer's outputs to coefficients on them: the layer's index, the state, and
+# bounds on the outputs' absolute values where errors are computed.
+AddFacts = Callable[[int, "Backward", AnyArray | None], "Backward"]
 # The same multipliers and their offsets `r`, each `(rows, neurons)`.
 Payment = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
 
@@ -94,19 +97,23 @@ def backward(
     magnitudes: Magnitudes | None = None,
     last: int = 0,
     added: Added | None = None,
+    add_facts: AddFacts | None = None,
 ) -> Backward:
     """Pass coefficients on the output of the last stage backwards to the input.
 
     Errors are computed only if `magnitudes` are given. With `last` 1 the first stage is left out:
-    the coefficients are those on its output. The `added` coefficients are added at their layer.
+    the coefficients are those on its output. The `added` coefficients are added at their layer, and
+    `add_facts` adds facts about the outputs of ReLU layers before these are paid for.
     """
     state = Backward.begin(start)
     for k in range(len(stages) - 1, last - 1, -1):
         sizes = None if magnitudes is None else magnitudes[k]
         state = through_stage(stages[k], state, sizes)
         if k:
-            paid = pay(k - 1, state.a, state.b)
             size = None if sizes is None else sizes[0]
+            if add_facts is not None:
+                state = add_facts(k - 1, state, size)
+            paid = pay(k - 1, state.a, state.b)
             state = through_relu(state, paid, size)
             if added is not None and added.layer == k - 1:
                 state = added.to(state, size)
@@ -194,7 +201,11 @@ def paying(
 
 
 def coefficients(
-    stages: Sequence[Stage], start: tuple[AnyArray, AnyArray], choose: Choice, last: int = 0
+    stages: Sequence[Stage],
+    start: tuple[AnyArray, AnyArray],
+    choose: Choice,
+    last: int = 0,
+    add_facts: AddFacts | None = None,
 ) -> list[tuple[AnyArray, AnyArray]]:
     """The coefficients on the inputs of each stage, from the last down to `last`; not a bound."""
     found = []
@@ -203,7 +214,7 @@ def coefficients(
         found.append((a, b))
         return *choose(layer, a, b), a
 
-    state = backward(stages, start, pay, last=last)
+    state = backward(stages, start, pay, last=last, add_facts=add_facts)
     return found if last else [*found, (state.a, state.b)]
 
 
@@ -227,10 +238,12 @@ def twin_bound(
     magnitudes: Magnitudes,
     pixels: Array | None = None,
     added: Added | None = None,
+    add_facts: AddFacts | None = None,
 ) -> Array:
     """Upper bounds `(rows,)` on `start[0].y + start[1].y_p`, with `y` the last stage's output.
 
     They hold in exact arithmetic, whatever `pay` chooses. If `added` is given, that linear function
     of a layer's pre-activations is part of the bounded sum.
     """
-    return at_input(piece, backward(stages, start, pay, magnitudes, added=added), pixels)
+    state = backward(stages, start, pay, magnitudes, added=added, add_facts=add_facts)
+    return at_input(piece, state, pixels)

@@ -107,10 +107,19 @@ class Comparison(AbstractFigure):
         )
         unasked = self.count("unasked")
         words += f", and {unasked} cannot be compared." if unasked else "."
-        apart = max((each.apart for each in self.verdicts), default=math.inf)
-        if self.count("open") == total and self.percent and apart <= _SAME:
-            words += f" They are equal to within {up(apart)} percentage points."
+        if self.equal:
+            words += f" They are equal to within {up(self._apart)} percentage points."
         return words
+
+    @property
+    def equal(self) -> bool:
+        """Whether no bound can be further apart than what counts as the same."""
+        overlap = self.count("open") == len(self.verdicts)
+        return overlap and bool(self.percent) and self._apart <= _SAME
+
+    @property
+    def _apart(self) -> float:
+        return max((each.apart for each in self.verdicts), default=math.inf)
 
     def columns(self) -> Sequence[str]:
         unit = " percent" if self.percent else ""

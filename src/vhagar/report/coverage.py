@@ -210,30 +210,46 @@ def _size(point: tuple[float, CoverageCounts]) -> float:
 
 
 def coverage_sentences(study: StudyData) -> list[str]:
-    """Say for which networks and perturbations most inputs are attacked, and most are proven."""
-    known = [(each, each.total, each.weakest) for each in coverage_bars(study)]
-    bars = [(each, counts, worst) for each, counts, worst in known if worst is not None]
+    """Say for which network and perturbation the data fare worst, and for which best.
+
+    The worst is where most inputs were attacked. If most are proven there, too, attacks tell little
+    apart: then the worst is where the fewest are proven.
+    """
+    bars = [each for each in coverage_bars(study) if each.weakest is not None]
     if not bars:
         return []
-    each, counts, _ = max(bars, key=lambda one: _part(one[1].attackable, one[1]))
-    own = max(each.classes, key=lambda one: _attacked(one.coverage.classified))
+    safest = max(bars, key=lambda each: _robust(each.total))
+    weakest = max(bars, key=lambda each: _attacked(each.total))
+    if not weakest.total.attackable:
+        return ["No input was attacked with success.", _proven_sentence("Safest: ", safest)]
+    if len(bars) == 1:
+        return [_proven_sentence("", safest), _attacked_sentence("Attacked: ", safest)]
+    if weakest is safest:
+        least = min(bars, key=lambda each: _robust(each.total))
+        return [_proven_sentence("Weakest: ", least), _proven_sentence("Safest: ", safest)]
+    return [_attacked_sentence("Weakest: ", weakest), _proven_sentence("Safest: ", safest)]
+
+
+def _attacked_sentence(start: str, bars: CoverageBars) -> str:
+    counts, group = bars.total, bars.group
+    own = max(bars.classes, key=lambda one: _attacked(one.coverage.classified))
     hit = own.coverage.classified
-    lines = [
-        f"Weakest: {each.group.label}: {counts.attackable} of {counts.inputs} inputs were attacked "
-        f"with success, the largest share in class {each.group.class_name(own.source)} "
+    return (
+        f"{start}{group.label}: {counts.attackable} of {counts.inputs} inputs were attacked "
+        f"with success, the largest share in class {group.class_name(own.source)} "
         f"({numbers.share(hit.attackable, hit.inputs)}\u00a0%)."
-    ]
-    if not counts.attackable:
-        lines = ["No input was attacked with success."]
-    each, counts, worst = max(bars, key=lambda one: _robust(one[1]))
-    toward = "" if all(own.all_targets for own in each.classes) else " against its targets"
-    lines.append(
-        f"Safest: {each.group.label}: {share(counts)}\u00a0% of {counts.inputs} inputs are proven "
-        f"robust{toward}; the smallest share is that of class "
-        f"{each.group.class_name(worst.source)}, "
+    )
+
+
+def _proven_sentence(start: str, bars: CoverageBars) -> str:
+    counts, group, worst = bars.total, bars.group, bars.weakest
+    assert worst is not None
+    toward = "" if all(own.all_targets for own in bars.classes) else " against its targets"
+    return (
+        f"{start}{group.label}: {share(counts)}\u00a0% of {counts.inputs} inputs are proven "
+        f"robust{toward}; the smallest share is that of class {group.class_name(worst.source)}, "
         f"{share(worst.coverage.classified)}\u00a0%."
     )
-    return lines
 
 
 def _attacked(counts: CoverageCounts) -> float:

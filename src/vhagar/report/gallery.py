@@ -22,6 +22,7 @@ from vhagar.result.figure import has_units, largest_change, picture
 from vhagar.result.numbers import down
 
 _SIDE, _SPACE, _TOP = 118.0, 14.0, 40.0
+_BARS = 150.0  # the width of all bars of scores
 # A table of features: heights of rows, widths of columns, and how many rows there are at most.
 _ROW, _COLUMN, _MOST_ROWS = 16.0, 116.0, 16
 
@@ -123,7 +124,7 @@ class WitnessFigure(AbstractFigure):
                 Text(x, _TOP + _SIDE + 16, below, 11.5, fill="muted"),
             ]
         left = _SPACE + len(pictures) * (_SIDE + _SPACE) + 10
-        shapes += self._scores(left, 150.0)
+        shapes += self._scores(left)
         width = left + 176 + extra_width([self._name(k) for k in range(len(self.witness.scores))])
         return Drawing(width, _TOP + _SIDE + 28, self.title, shapes)
 
@@ -150,7 +151,7 @@ class WitnessFigure(AbstractFigure):
         note = f"{sure}; {more} more features" if more > 0 else sure
         shapes.append(Text(_SPACE, bottom + 6, note, 11.5, fill="muted"))
         left = ends[-1] + 24
-        shapes += self._scores(left, 150.0)
+        shapes += self._scores(left)
         width = left + 176 + extra_width([self._name(k) for k in range(len(self.witness.scores))])
         return Drawing(width, max(bottom + 18, _TOP + _SIDE + 28), self.title, shapes)
 
@@ -175,7 +176,7 @@ class WitnessFigure(AbstractFigure):
         label = "" if near.label is None else f", label {self._name(near.label)}"
         return f"input {near.row}{label}", f"distance {near.distance:.2g}"
 
-    def _scores(self, left: float, width: float) -> list[Shape]:
+    def _scores(self, left: float) -> list[Shape]:
         """Draw the scores of both inputs as bars, class by class."""
         names = [short_name(self._name(k)) for k in range(len(self.witness.scores))]
         left += extra_width(names)
@@ -185,7 +186,7 @@ class WitnessFigure(AbstractFigure):
         values = np.stack(rows)
         low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
         reach = (high - low) or 1.0
-        zero = left + 16 + width * (0.0 - low) / reach
+        zero = left + 16 + _BARS * (0.0 - low) / reach
         step = min((_SIDE + 4) / values.shape[1], 24.0)
         bar = max((step - 2) / len(rows), 1.0)
         shapes: list[Shape] = [
@@ -203,8 +204,8 @@ class WitnessFigure(AbstractFigure):
             shapes.append(Text(left + 8, y + step / 2 + 3, names[label], 10, "end", "muted"))
             for k, colour in enumerate(("robust", "attackable")[: len(rows)]):
                 score = float(values[k, label])
-                x = min(zero, zero + width * score / reach)
-                length = max(abs(width * score / reach), 0.5)
+                x = min(zero, zero + _BARS * score / reach)
+                length = max(abs(_BARS * score / reach), 0.5)
                 tip = f"score of class {self._name(label)}: {score:.4g}"
                 shapes.append(Rect(x, y + k * bar, length, bar, colour, tip=tip))
         shapes.append(Line([(zero, _TOP - 2), (zero, _TOP + step * values.shape[1])], "muted"))

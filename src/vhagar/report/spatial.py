@@ -22,7 +22,7 @@ from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.patch import Patch
 from vhagar.report.data import Entry, StudyData
 from vhagar.report.pairs import MEASURES, measured, scale_end, standing_words
-from vhagar.result.numbers import down, up
+from vhagar.result.numbers import down, exact, up
 from vhagar.sweep.class_coverage import over
 
 _SIDE, _LEFT, _TOP = 252.0, 40.0, 62.0
@@ -197,7 +197,7 @@ def _square(entry: Entry) -> tuple[str, int, int, int] | None:
         return None
     if isinstance(found, Patch):
         return (
-            f"patch of width {widest}, limit {found.limit:g}",
+            f"patch of width {widest}, limit {exact(found.limit)}",
             found.row[0],
             found.column[0],
             widest,

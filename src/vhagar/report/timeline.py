@@ -14,6 +14,8 @@ from vhagar.result.timeline import BoundsOverTime, Frame
 
 _WIDE = 720.0
 _WORD = 14.0
+# The most moments that are drawn, approximately.
+_POINTS = 200
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def bounds_over_time(entry: Entry) -> BoundsOverTime:
     )
 
 
-def study_over_time(study: StudyData, points: int = 200) -> StudyOverTime:
+def study_over_time(study: StudyData) -> StudyOverTime:
     """Compute the progress from the history of all problems, without pauses between runs."""
     clock, last, moments = 0.0, None, []
     running = _running_spans(study)
@@ -89,7 +91,7 @@ def study_over_time(study: StudyData, points: int = 200) -> StudyOverTime:
         if event.what == "finished" and event.number in closed:
             done.add(event.number)
         moments.append((clock, len(done) / total, max(gap_sum, 0.0) / total))
-    thin = moments[:: max(len(moments) // points, 1)]
+    thin = moments[:: max(len(moments) // _POINTS, 1)]
     if moments and thin[-1] != moments[-1]:
         thin.append(moments[-1])
     columns = list(zip(*thin, strict=True)) or [(), (), ()]

@@ -96,7 +96,13 @@ def coverage_words(coverage: Coverage, source: str) -> str:
     noun = "input" if counts.inputs == 1 else "inputs"
     whole = f"of {counts.inputs} {noun} classified {source}{within},"
     words = counts_words(counts, whole, "", coverage.correct)
-    return words + (f"; {outside} more lie outside of the domain" if outside else "")
+    return words + outside_words(outside)
+
+
+def outside_words(outside: int) -> str:
+    """How many inputs of a data set the bound says nothing about; nothing if there are none."""
+    verb = "lies" if outside == 1 else "lie"
+    return f"; {outside} more {verb} outside of the domain" if outside else ""
 
 
 def counts_words(

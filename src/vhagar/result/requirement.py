@@ -23,6 +23,7 @@ OF_LOCAL = ("robust",)
 OF_SPECIFICATIONS = ("unsat",)
 OF_COMPARISONS = ("coverage", "not-worse")
 _FORMS = {"upper": '"upper<=5"', "coverage": '"coverage>=0.6"'}
+_NUMBER = r"[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+\."
 _COMPARISONS = {"upper": "<=", "coverage": ">="}
 
 
@@ -110,10 +111,14 @@ class Requirement:
 
     def facts_words(self, facts: Facts) -> str:
         """State the judgement and its evidence in one sentence."""
-        found = f"at least {down(facts.lower)}"
-        if self.quantity == "coverage" and facts.counts is not None:
-            counts = facts.counts
-            found = f"{counts.robust} of {counts.inputs} are robust, {counts.attackable} attackable"
+        found, counts = f"at least {down(facts.lower)}", facts.counts
+        if self.quantity == "coverage":
+            found = (
+                "there is no data set"
+                if counts is None
+                else f"{counts.robust} of {counts.inputs} are proven robust, "
+                f"{counts.attackable} attacked with success"
+            )
         elif math.isfinite(facts.upper):
             found = f"between {down(facts.lower)} and {up(facts.upper)}"
         return f"{self}: {self.judge_facts(facts).value} ({found})"
@@ -129,11 +134,8 @@ def parse_requirement(text: str, quantities: Sequence[str] = OF_RESULTS) -> Requ
     plain = text.replace(" ", "")
     if plain in quantities and plain not in _COMPARISONS:
         return Requirement(plain)
-    form = re.fullmatch(r"(upper<=|coverage>=)(.+)", plain)
-    try:
-        limit = math.nan if form is None else float(form[2])
-    except ValueError:
-        limit = math.nan
+    form = re.fullmatch(rf"(upper<=|coverage>=)({_NUMBER})", plain)
+    limit = math.nan if form is None else float(form[2])
     quantity = "" if form is None else form[1][:-2]
     if quantity not in quantities or not math.isfinite(limit) or limit < 0:
         forms = [_FORMS.get(each, f'"{each}"') for each in quantities]

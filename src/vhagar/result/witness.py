@@ -27,6 +27,7 @@ from vhagar.errors import VhagarError
 from vhagar.network import onnx_bytes
 from vhagar.network.network import confidence
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.perturbed_inside import image_is_exact, on_grid, pairs_inside
 from vhagar.problem import Problem
 from vhagar.reduction import Reduced
 from vhagar.reduction.clipping import clip_of
@@ -100,6 +101,7 @@ class WitnessCheck:
     def __init__(self, problem: Problem, moves: bool = True) -> None:
         self._problem = problem
         self._clip = clip_of(problem)
+        self._moves = moves
         domain = problem.domain
         self._into_domain = domain.project if moves else domain.clipped
 
@@ -119,6 +121,8 @@ class WitnessCheck:
             x = np.asarray(x, dtype=np.float32).astype(np.float64).reshape(1, -1)
         if x.shape[1] != self._problem.domain.size or not np.isfinite(x).all():
             return Rejection("the input has the wrong size or is not finite")
+        if self._problem.domain.perturbed_inside and self._moves:
+            x = on_grid(self._problem.domain, x)
         # Rounding to float32 may step over an end of the domain that float32 cannot represent.
         x = self._into_domain(x)
         if target not in self._problem.search_targets:
@@ -129,7 +133,22 @@ class WitnessCheck:
             return Rejection("the candidate names no perturbation")
         if not 0 <= piece_index < len(self._problem.pieces):
             return Rejection("the candidate's perturbation is not the problem's")
-        return self._judge_attack(target, x, piece_index, np.asarray(parameters, dtype=np.float64))
+        return self._best_attack(target, x, piece_index, np.asarray(parameters, dtype=np.float64))
+
+    def _best_attack(
+        self, target: int, x: Array, number: int, parameters: Array
+    ) -> Witness | Rejection:
+        """The verdict on a pair, or the best on pairs nearby whose image must be inside, too."""
+        piece = self._problem.pieces[number]
+        if parameters.shape != piece.parameter_bounds[0].shape or not np.isfinite(parameters).all():
+            return Rejection("the parameters have the wrong size or are not finite")
+        pairs = [(x, piece.project(parameters))]
+        if self._problem.domain.perturbed_inside and self._moves:
+            nearby = pairs_inside(piece, *pairs[0])
+            pairs = [(self._into_domain(moved), chosen) for moved, chosen in nearby]
+        verdicts = [self._judge_attack(target, *pair, number) for pair in pairs]
+        found = [verdict for verdict in verdicts if isinstance(verdict, Witness)]
+        return max(found, key=lambda witness: witness.confidence, default=verdicts[0])
 
     def image(self, piece_index: int, x: Array, parameters: Array) -> Array:
         """Perturb a flat input by a piece, and clip it as the original network sees it."""
@@ -155,25 +174,23 @@ class WitnessCheck:
         return Witness(self._shaped(x), found.scores, low)
 
     def _judge_attack(
-        self, target: int, x: Array, number: int, parameters: Array
+        self, target: int, x: Array, parameters: Array, number: int
     ) -> Witness | Rejection:
         piece = self._problem.pieces[number]
-        if parameters.shape != piece.parameter_bounds[0].shape or not np.isfinite(parameters).all():
-            return Rejection("the parameters have the wrong size or are not finite")
         source_part = self._judge_confidence(x)
         if isinstance(source_part, Rejection):
             return source_part
-        parameters = piece.project(parameters)[None]
+        parameters = parameters[None]
         x_p = piece.apply(x, parameters)
         if not piece.contains(x, x_p, parameters).all():
             return Rejection("the pair is not in the perturbation")
+        inside = self._may_be_anywhere(piece, x, x_p, parameters)
         # The original network sees the clipped image, so that is the image to report.
         x_p = self._clip(x_p)
         image = Bounds(*(self._clip(side[0]) for side in piece.enclosure(x, parameters)))
         found = self._confidence(image, x_p, target)
         margin = min(found.low, found.plain)
         tie = not margin > 0 and self._is_tie(found, image, target)
-        inside = self._may_be_anywhere(piece, x_p)
         if not (inside and (margin > 0 or tie)):
             lack = "classified as the target" if inside else "in the domain"
             return Rejection(f"the perturbed input is not {lack}")
@@ -195,12 +212,18 @@ class WitnessCheck:
             tuple(parameters[0].tolist()),
         )
 
-    def _may_be_anywhere(self, piece: AbstractPiece, x_p: Array) -> bool:
-        """Whether a perturbed input provably lies in the domain, if the problem demands that."""
+    def _may_be_anywhere(
+        self, piece: AbstractPiece, x: Array, x_p: Array, parameters: Array
+    ) -> bool:
+        """Whether a perturbed input provably lies in the domain, if the problem demands that.
+
+        What has yet to be clipped lies outside: the checker judges it before the clip, too.
+        """
         domain = self._problem.domain
         if not domain.perturbed_inside:
             return True
-        return piece.exact_apply and bool(domain.contains(x_p).all())
+        inside = bool(domain.contains(x_p).all())
+        return inside and image_is_exact(piece, x[0], x_p[0], parameters[0])
 
     def _is_tie(self, found: _Confidence, image: Bounds, target: int) -> bool:
         """Whether the target certainly shares the largest score with another class."""

@@ -71,6 +71,15 @@ def _ends(result: AbstractResult) -> tuple[str, str]:
 def _found(result: AbstractResult) -> str:
     witness = result.witness
     if witness is None:
+        covered = result.coverage
+        if covered is not None and covered.classified.attackable:
+            count = covered.classified.attackable
+            some = (
+                "1 input of the data set was"
+                if count == 1
+                else f"{count} inputs of the data set were"
+            )
+            return f"{some} attacked with success."
         return "No counterexample was found."
     low, _ = _ends(result)
     name = result.problem.class_name(witness.target)

@@ -37,9 +37,9 @@ def attack_alone(run: Run, deadline: Deadline, dataset: Array | None) -> None:
 
 
 def attack_beside(
-    run: Run, pool: AbstractPool, deadline: Deadline, dataset: Array | None
+    run: Run, pool: AbstractPool, deadline: Deadline, dataset: Array | None, first: float = 0.0
 ) -> ConcurrentAttack:
-    """Return the attack as it runs beside the workers of a search."""
+    """Return the attack as it runs beside the workers of a search; `first` is what it starts at."""
     # Beside many workers, one more process takes little from them.
     shares = max(1.0, run.options.worker_count / 2)
     stay = AttackSchedule(
@@ -52,4 +52,4 @@ def attack_beside(
     # Networks that linear programs can hold are too small for a GPU to be worth its start.
     device = "cuda" if run.options.device == "cuda" else "cpu"
     options = AttackOptions(seed=run.options.seed, device=device)
-    return ConcurrentAttack(run, pool, options, stay, deadline, dataset)
+    return ConcurrentAttack(run, pool, options, stay, deadline, dataset, first=first)

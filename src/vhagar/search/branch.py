@@ -110,7 +110,7 @@ class Brancher:
                 replace(child, predicted_gain=0.0, challenge=challenge) for child in decided
             )
             return Branched(Outcome.CHILDREN, children)
-        chosen = self._choose(state, node, candidates, incumbent, basis)
+        chosen = self._choose(state, node, evaluation, candidates, incumbent, basis)
         solved = chosen.children
         if solved is None:
             decided = self.decided(node, chosen.candidate, self.keep(basis, region_model))
@@ -153,6 +153,7 @@ class Brancher:
         self,
         state: RegionState,
         node: Node,
+        evaluation: Evaluation,
         candidates: list[Candidate],
         incumbent: Incumbent,
         basis: Any,
@@ -168,10 +169,14 @@ class Brancher:
             for child in self.decided(node, candidate):
                 tried = region_model.evaluate(child.decisions, node.upper, limit, basis, lower)
                 self._trial_work += tried.answer.iterations * region_model.entries
-                found.append(Child(tried.upper, region_model.simplex.basis(), tried.proof))
+                own = tried.proved if tried.upper >= node.upper else None
+                kept = region_model.simplex.basis()
+                found.append(Child(tried.upper, kept, tried.proof, own))
             return found[0], found[1]
 
-        return choose(candidates, self._pseudocosts_of(node.region), node.upper, cutoff, trial)
+        proved = max(evaluation.proved, node.upper) if evaluation.proved < math.inf else None
+        costs = self._pseudocosts_of(node.region)
+        return choose(candidates, costs, node.upper, cutoff, trial, proved)
 
     def _challenged(
         self,

@@ -15,7 +15,7 @@ from vhagar.result import Run
 from vhagar.result.serialize import check_writable
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
-from vhagar.search.bounders.first_rungs import MOST_KEPT, Rung, programs_fit
+from vhagar.search.bounders.first_bounds import MOST_KEPT, Rung, programs_fit
 from vhagar.search.bounders.size import is_large
 from vhagar.search.checkpoint import Checkpoint, resumed
 from vhagar.search.node_search import NodeSearch

@@ -9,7 +9,7 @@ from vhagar.runtime.deadline import Deadline, WorkLimit
 from vhagar.runtime.pool import HEARTBEAT, Finished
 from vhagar.runtime.threads import one_blas_thread
 from vhagar.search.attack_beside import attack_alone, attack_beside
-from vhagar.search.bounders.gpu.beside import GpuBeside, GpuHere
+from vhagar.search.bounders.gpu.driver import GpuHere, GpuProcess
 from vhagar.search.bounders.gpu.tasks import GpuReport
 from vhagar.search.bounders.size import is_small
 from vhagar.search.node_solver import Explored, Underway
@@ -47,7 +47,7 @@ class NodeSearch(Search):
     ) -> None:
         super().__init__(run, attack, slopes, inputs)
         self._tightens = tightens
-        self._gpu: GpuBeside | None = None
+        self._gpu: GpuProcess | None = None
 
     def in_this_process(self, deadline: Deadline, batches: bool) -> bool:
         """LPs, and batches if wanted, in this process and always in the same order.
@@ -60,6 +60,8 @@ class NodeSearch(Search):
     def _in_this_process(self, deadline: Deadline, batches: bool) -> bool:
         run, frontiers = self._run, self._frontiers
         frontiers.ceiling.probe(run.options.seed)
+        if not is_small(run.problem):
+            self.attack_first(deadline)
         worker = self._worker_here(deadline)
         gpu = GpuHere(run, self._first_worker + 1) if batches else None
         attacks, later = self._attacks, _BEFORE_ATTACK if is_small(run.problem) else 0
@@ -108,20 +110,29 @@ class NodeSearch(Search):
         """LPs in worker processes, the attack beside them, and batches where they are wanted.
 
         Small problems begin in this process, and many end there before any other has started.
-        Unless they are `required`, batches are given up where there is no GPU after all.
+        Unless they are `required`, batches are given up where there is no GPU after all. Workers
+        take the other cores: threads of linear algebra here would wait for them.
         """
+        with one_blas_thread():
+            return self._in_processes(count, deadline, batches, required)
+
+    def _in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
         run, frontiers = self._run, self._frontiers
         frontiers.ceiling.probe(run.options.seed)
         frontiers.timed = True
+        if not is_small(run.problem):
+            self.attack_first(deadline)
         with self._pool:
             if self._attacks:
-                self._attack = attack_beside(run, self._pool, deadline, self._dataset)
+                self._attack = attack_beside(
+                    run, self._pool, deadline, self._dataset, self._first_lower
+                )
             first = self._first_worker
             workers = SearchPool(run, self._pool, count, deadline, first, self._tightens)
             here = self._worker_here(deadline) if is_small(run.problem) else None
             alone = WorkLimit(_ALONE if here is not None else 0.0, _BUSY)
             if batches:
-                self._gpu = GpuBeside(run, first + count, self._pool, required)
+                self._gpu = GpuProcess(run, first + count, self._pool, required)
             while not run.interval.closed:
                 self._keeper.save_when_due()
                 if deadline.passed:
@@ -201,7 +212,7 @@ class NodeSearch(Search):
             workers.is_gone(name)
             self._run.note(f"a worker ended early: {message.error}")
 
-    def _handle_gpu(self, gpu: GpuBeside, message: Any) -> None:
+    def _handle_gpu(self, gpu: GpuProcess, message: Any) -> None:
         if isinstance(message, GpuReport):
             self._frontiers.take_batch(gpu.name, message)
         if isinstance(message, Finished):

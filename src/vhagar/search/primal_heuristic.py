@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vhagar.array_types import Array
-from vhagar.attack.polish import polish, proposed
+from vhagar.attack.polish import believed_signs, polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.perturbation.domain_parts import at_whole_numbers
 from vhagar.reduction.base import Reduced
@@ -126,7 +126,8 @@ class PrimalHeuristic:
             entries, before = convex.entries, convex.polish_work
             most = max(self._left, 0.0) / entries
             inside = convex.piece.project(parameters)
-            polish(convex, x, inside, judge, thorough, decisions, most, known)
+            signs = believed_signs(region_model, primal)
+            polish(convex, x, inside, judge, thorough, decisions, most, known, signs)
             self._spent += entries * (convex.polish_work - before)
         self._successes += best > known
         return best

@@ -7,19 +7,23 @@ and its nodes are explored again by another.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from vhagar.array_types import Array
 from vhagar.problem import Problem
+from vhagar.relaxation.cone_cuts import ConeCuts
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.proof import BlockProof, ProofKind
 from vhagar.result.certificate import LARGEST, with_json
 from vhagar.search.bounders.base import Bound
+from vhagar.search.cut_blocks import cut_block
 from vhagar.search.entry_splits import entry_ranges
 from vhagar.search.node import Node, Region
 
@@ -49,10 +53,12 @@ class RegionName:
 
 @dataclass(frozen=True, eq=False)
 class RegionBlocks:
-    """A region's blocks; those of a tightening come after the blocks of what it builds on."""
+    """A region's blocks; those of a tightening and of cuts come after the blocks of what they build
+    on. Cuts are reported when they are first used, after the first `before` ones."""
 
     blocks: tuple[bytes, ...]
     base: RegionName | None = None
+    before: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +78,17 @@ class Branching:
 
 @dataclass(frozen=True, eq=False)
 class Proven:
-    """A proof that a node's bound is better than those of its ancestors."""
+    """A proof that a node's bound is better than those of its ancestors.
+
+    The last `weighed` numbers are the weights of the region's first cuts; later ones have none.
+    """
 
     node: NodeName
     region: RegionName
     kind: ProofKind
     numbers: bytes
     upper: float
+    weighed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +107,9 @@ class ProofLog:
         self._problem = problem
         self._names: WeakKeyDictionary[TwinBounds, RegionName] = WeakKeyDictionary()
         self._told: set[RegionName] = set()
+        # No other log has this name: two lists of cuts are never taken for one.
+        self._own_name = os.urandom(16)
+        self._told_cuts: dict[RegionName, int] = {}
         self._logged = ProofEvents()
 
     def report(self) -> ProofEvents | None:
@@ -110,11 +123,12 @@ class ProofLog:
         if not self.wanted or proof is None:
             return
         if isinstance(proof, BlockProof):
-            region, numbers = self._own_block(node.region, proof), b""
+            region, numbers, weighed = self._own_block(node.region, proof), np.zeros(0), 0
         else:
-            region = self._region(node.region, proof.bounds)
-            numbers = proof.numbers().astype("<f8").tobytes()
-        proven = Proven(name_of(node), region, proof.kind, numbers, bound.upper)
+            region, numbers = self._region(node.region, proof.bounds), proof.numbers()
+            region, numbers, weighed = self._with_cuts(region, numbers, proof.cuts)
+        stated = numbers.astype("<f8").tobytes()
+        proven = Proven(name_of(node), region, proof.kind, stated, bound.upper, weighed)
         self._logged.events.append(proven)
 
     def branched(
@@ -145,6 +159,31 @@ class ProofLog:
         name = RegionName(region.piece_index, (), hashlib.sha256(block).digest(), proof.tag)
         self._tell(name, RegionBlocks((block,)))
         return name
+
+    def _with_cuts(
+        self, base: RegionName, numbers: Array, cuts: ConeCuts | None
+    ) -> tuple[RegionName, Array, int]:
+        """The region in which a proof holds, its numbers, and how many of them are cuts' weights.
+
+        Cuts are reported up to the last one that the proof uses; a proof without them holds in the
+        plain region.
+        """
+        if cuts is None or not len(cuts):
+            return base, numbers, 0
+        plain = len(numbers) - len(cuts)
+        weighed = int(np.flatnonzero(numbers[plain:]).max(initial=-1)) + 1
+        if not weighed:
+            return base, numbers[:plain], 0
+        assert base.tag == b"REGN", "cuts hold for all pairs of a region"
+        digest = hashlib.sha256(base.digest + self._own_name + b"%d" % cuts.number).digest()
+        name = replace(base, digest=digest, tag=b"CUTS")
+        told = self._told_cuts.get(name, 0)
+        if weighed > told:
+            new = tuple(cut_block(cut) for cut in cuts.cuts[told:weighed])
+            said = self._logged.regions.get(name, RegionBlocks((), base, told))
+            self._logged.regions[name] = replace(said, blocks=said.blocks + new)
+            self._told_cuts[name] = weighed
+        return name, numbers[: plain + weighed], weighed
 
     def _tell(self, name: RegionName, blocks: RegionBlocks) -> None:
         if name not in self._told:

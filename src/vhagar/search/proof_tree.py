@@ -231,11 +231,15 @@ class ProofTree:
         regions = self._proofs.regions_of(np.array(self._best)[nodes])
         for region in np.unique(regions).tolist():
             own = nodes[regions == region].tolist()
-            yield RegionProofs(self._proofs.blocks(region), self._node_proofs(own, place))
+            cuts = self._proofs.used_cuts([self._best[node] for node in own])
+            blocks = self._proofs.blocks(region, cuts)
+            yield RegionProofs(blocks, self._node_proofs(own, place, cuts))
 
-    def _node_proofs(self, nodes: list[int], place: Indices) -> Iterator[NodeProof]:
+    def _node_proofs(
+        self, nodes: list[int], place: Indices, cuts: list[int]
+    ) -> Iterator[NodeProof]:
         for node in sorted(nodes, key=lambda node: (self._tree[node], node)):
-            kind, numbers = self._proofs.read(self._best[node])
+            kind, numbers = self._proofs.read(self._best[node], cuts)
             yield NodeProof(int(place[self._tree[node]]), int(place[node]), kind, numbers)
 
     def _needed(self, kept: Mask) -> Indices:

@@ -172,11 +172,19 @@ class Pseudocosts:
 
 @dataclass(frozen=True, eq=False)
 class Child:
-    """A child that was solved: its bound, a basis of its LP, and what the bound rests on."""
+    """A child that was solved: its bound, a basis of its LP, and what the bound rests on.
+
+    `proved` is what its LP proves, where the bound is a smaller one that was known before.
+    """
 
     upper: float
     basis: Any
     proof: Proof | None = None
+    proved: float | None = None
+
+    def gain(self, before: float) -> float:
+        """By how much its LP proves less than `before`."""
+        return max(before - (self.upper if self.proved is None else self.proved), 0.0)
 
 
 # Solves a candidate's negative and positive child; None where that would cost too much.
@@ -197,8 +205,15 @@ def choose(
     upper: float,
     cutoff: float,
     trial: Trial,
+    proved: float | None = None,
 ) -> Chosen:
-    """Reliability branching: the candidate whose children are expected to gain most."""
+    """Reliability branching: the candidate whose children are expected to gain most.
+
+    Gains are differences of what LPs prove, the parent's being `proved`. Where a smaller bound is
+    known from elsewhere, differences from that would be none, and signs that matter would count as
+    useless for good.
+    """
+    before = upper if proved is None else proved
     least, most = _SMALLEST_DECREASE * min(upper, 1e300), upper - cutoff
 
     def score(decreases: tuple[float, float]) -> float:
@@ -213,7 +228,7 @@ def choose(
         if pseudocosts.observations(candidate.place) < _RELIABLE:
             tried = trial(candidate)
         if tried is not None:
-            decreases = [min(max(upper - child.upper, 0.0), most) for child in tried]
+            decreases = [min(child.gain(before), most) for child in tried]
             for positive in (False, True):
                 pseudocosts.learn(
                     candidate.place,
@@ -221,7 +236,7 @@ def choose(
                     decreases[positive],
                     candidate.gains[positive],
                 )
-            if max(decreases) >= most:
+            if min(child.upper for child in tried) <= cutoff:
                 return Chosen(candidate, tried)  # one child is closed: nothing beats that
             value = score((decreases[0], decreases[1]))
         if value > best_score:

@@ -20,8 +20,8 @@ from vhagar.search.node import Region
 from vhagar.search.pseudocosts import Candidate, Candidates
 from vhagar.solver.lp_answer import LpAnswer
 
-# Most pieces of a problem whose roots are refined, and the first-order steps for it.
-_MOST_REFINED, _REFINING_STEPS = 4, 60
+# Most pieces of a problem whose roots are refined.
+_MOST_REFINED = 4
 # Region models that are kept.
 _MOST_MODELS = 256
 
@@ -156,7 +156,7 @@ class Regions:
             return
         if not local:
             last = len(bounds.hexagons) - 1
-            refine_layer(bounds, last, _REFINING_STEPS, self._deadline)
+            refine_layer(bounds, last, self._deadline)
             return
         for layer in range(len(bounds.hexagons)):
             tighten_pairs(bounds, layer, self._deadline)

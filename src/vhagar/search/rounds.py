@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from typing import Any
 
@@ -15,12 +16,12 @@ from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
 from vhagar.runtime.threads import blas_threads
+from vhagar.search.bounders.first_bounds import Rung, rung_bounders, rung_bounds
 from vhagar.search.bounders.first_order import FirstOrderBounder
-from vhagar.search.bounders.first_rungs import Rung, rung_bounders, rung_bounds
 from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.bounders.size import is_large
 from vhagar.search.node import Numbers, Region
-from vhagar.search.search import HERE, Search
+from vhagar.search.search import CLIMB_SHARE, HERE, Search
 from vhagar.search.worker import SearchWorker
 
 # When the attack runs beside first-order steps, and for how many seconds its last messages are
@@ -36,8 +37,15 @@ _BOUNDS_SHARE = 0.7
 _SLOPES_SHARE, _ROUNDS, _NEURONS_SHARE = 0.25, 2, 0.1
 # Share of the remaining time for the bounds of neurons where the largest confidence is asked for.
 _QUICK_SHARE = 0.3
+# The same where the time is too short for first-order steps.
+_NUMPY_SHARE = 0.5
 # Seconds before the deadline at which bounds by slopes are to be proved as they are.
 _PROOF_SECONDS = 0.5
+# Seconds of a core that importing torch takes, most of them in native code that nothing can
+# interrupt, and the smallest share of a core to reckon with on a busy machine.
+_IMPORT_SECONDS, _LEAST_CORE = 2.0, 0.1
+# Seconds after the deadline at which the attack's last messages are no longer waited for.
+_LATEST_WORDS = 0.3
 
 
 class SearchInRounds(Search):
@@ -47,6 +55,7 @@ class SearchInRounds(Search):
         super().__init__(run, attack, slopes, inputs)
         # Without linear programs nobody else finds confident inputs, either.
         self._attacks = attack
+        self._begun, self._worked = time.monotonic(), time.process_time()
 
     def run(self, deadline: Deadline) -> bool:
         """First-order steps in this process, piece by piece, while the attack climbs beside it.
@@ -74,11 +83,12 @@ class SearchInRounds(Search):
                 self._attack.join_when_due()  # before torch is imported here, too
             # The attack needs a core of its own.
             with blas_threads(max(1, options.worker_count - beside)):
+                self.attack_first(deadline)
                 self._bound(deadline)
             if self._attacks and not beside and not deadline.passed:
                 attack_here(run, climbing, _CLIMB.seconds(deadline.left), self._dataset)
             self._go_on_with_inputs(deadline)
-            self._attack.finish(ends, _LAST_WORDS)
+            self._attack.finish(ends, min(_LAST_WORDS, deadline.left + _LATEST_WORDS))
         return deadline.passed and not run.interval.closed
 
     def _bound(self, deadline: Deadline) -> None:
@@ -90,15 +100,27 @@ class SearchInRounds(Search):
             # The largest confidence is the question itself: as a ceiling it would have this, too.
             self.climb(Rung.QUICK, deadline, deadline.sooner(_QUICK_SHARE * deadline.left))
         else:
-            self.climb_ceiling(Rung.QUICK, deadline)
+            # On a busy machine a longer share, up to that of the question itself, is as much work.
+            share = min(CLIMB_SHARE / self._core_share(), _QUICK_SHARE)
+            self.climb_ceiling(Rung.QUICK, deadline, share)
         if deadline.passed or self._run.interval.closed:
             return
         alone = self._attacks and not options.processes
         share = _BOUNDS_SHARE if alone and deadline.left < math.inf else math.inf
         last = deadline.sooner(share * deadline.left)
+        if not self._can_import_torch(last):
+            self._climb_without_torch(deadline)
+            return
         device = self._meanwhile(self._device, last)
         if device is not None:
             self._bound_in_rounds(device, slopes, last)
+
+    def _climb_without_torch(self, deadline: Deadline) -> None:
+        """What numpy alone can do, the ceiling first: it is one root, the others may be many."""
+        self.climb_ceiling(Rung.QUICK, deadline, _NUMPY_SHARE)
+        # Work that outlasts the deadline is left behind with its nodes: nothing may follow it.
+        if not deadline.passed:
+            self.climb(Rung.QUICK, deadline, deadline.before(_PROOF_SECONDS))
 
     def _go_on_with_inputs(self, deadline: Deadline) -> None:
         """Once all rounds are over, boxes of inputs go on being halved."""
@@ -112,6 +134,15 @@ class SearchInRounds(Search):
             self._keeper.save_when_due()
             run.report()
         self._frontiers.last_boxes()
+
+    def _can_import_torch(self, deadline: Deadline) -> bool:
+        """Whether torch is there or can be imported in time, on a machine as busy as so far."""
+        return "torch" in sys.modules or deadline.left > _IMPORT_SECONDS / self._core_share()
+
+    def _core_share(self) -> float:
+        """The share of a core that this process has had since the search began."""
+        seconds = max(time.monotonic() - self._begun, 1e-3)
+        return min(max((time.process_time() - self._worked) / seconds, _LEAST_CORE), 1.0)
 
     def _device(self) -> Any:
         """Where first-order steps run; says so. On a busy machine, torch takes long to import."""

@@ -12,17 +12,20 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
+from vhagar.array_types import Array
 from vhagar.attack.concurrent import ConcurrentAttack
-from vhagar.dataset import named_dataset
+from vhagar.attack.first_attack import first_attack
+from vhagar.dataset import attack_starts
+from vhagar.problem import Target
 from vhagar.result import Run
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import AbstractPool
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.threads import in_background
-from vhagar.search.bounders.first_rungs import Rung, rung_bounders
+from vhagar.search.bounders.first_bounds import Rung, rung_bounders
 from vhagar.search.checkpoint import Checkpoint, CheckpointKeeper
-from vhagar.search.frontiers import Frontiers
 from vhagar.search.node import first_number
+from vhagar.search.node_selection import Frontiers
 from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
 
 Found = TypeVar("Found")
@@ -34,7 +37,9 @@ _RUNG_SECONDS, _RUNG_SHARE, _MOST_RUNG_SECONDS = 0.5, 0.05, 3.0
 # The same without a clock, where results must repeat: hidden neurons of all pieces together.
 _RUNG_NEURONS = 200_000
 # Share of the remaining time for the neurons' bounds when only the ceiling climbs.
-_CLIMB_SHARE = 0.1
+CLIMB_SHARE = 0.1
+# Share of the remaining time for the first attack.
+_FIRST_ATTACK_SHARE = 0.2
 # Seconds of halving boxes of inputs, while bounds are computed, before messages are taken again.
 _PATIENCE = 0.05
 # Seconds after the deadline for what is being computed here to come to an end.
@@ -51,14 +56,42 @@ class Search:
         self._frontiers = Frontiers(run, slopes, inputs)
         self._keeper = CheckpointKeeper(run, self._frontiers.states)
         # Read at once: a wrong file is an error before the search, not in its midst.
-        self._dataset = named_dataset(run.options, run.original.domain)
+        self._dataset = attack_starts(run.options, run.original.domain)
         self._pool: AbstractPool = ProcessPool()
         self._attack: ConcurrentAttack | None = None
+        # The confidence that the first attack reached.
+        self._first_lower = 0.0
         self._stopped = threading.Event()
 
     def kept(self) -> AbstractContextManager[None]:
         """Inside, the search is kept on disk, if that is wanted, also when it ends."""
         return self._keeper.to_the_end()
+
+    def attack_first(self, deadline: Deadline) -> None:
+        """Look for a first witness in this process, before the attack's library is imported.
+
+        Without processes it takes as many steps every time, so that results repeat.
+        """
+        run = self._run
+        if not self._attacks or self._resumed is not None or run.interval.closed:
+            return
+        share = _FIRST_ATTACK_SHARE if run.options.processes else 1.0
+        last = deadline.sooner(share * deadline.left)
+
+        def offer(target: Target, x: Array, piece_index: int, parameters: Array) -> None:
+            found = run.reduced.restore.witness(piece_index, x, parameters)
+            run.interval.offer_witness(target, found[1], found[0], found[2])
+            if self._attack is not None:
+                self._attack.suggest(target, *found)
+
+        first_attack(
+            run.problem,
+            offer,
+            run.options.seed,
+            self._dataset,
+            lambda: last.passed or run.interval.closed,
+        )
+        self._first_lower = run.interval.lower
 
     def climb(self, rung: Rung, deadline: Deadline, neurons: Deadline = NEVER) -> None:
         """Bound the roots and the ceiling on a rung of the ladder, and announce what it gives.
@@ -96,7 +129,7 @@ class Search:
         neurons = max(self._run.problem.network.hidden_neurons, 1)
         return lambda piece_index: piece_index * neurons < _RUNG_NEURONS
 
-    def climb_ceiling(self, rung: Rung, deadline: Deadline) -> None:
+    def climb_ceiling(self, rung: Rung, deadline: Deadline, share: float = CLIMB_SHARE) -> None:
         """Bound the ceiling alone, if it is lower than all that is known otherwise.
 
         It takes no more than its share of the time, so that the differences have their turn.
@@ -104,7 +137,7 @@ class Search:
         signs = self._frontiers.signs
         own = max(signs.uppers(self._run.problem.search_targets).values(), default=0.0)
         if self._frontiers.ceiling.upper < own:
-            last = deadline.sooner(_CLIMB_SHARE * deadline.left)
+            last = deadline.sooner(share * deadline.left)
             self._climb_ceiling(self._rung_worker(rung, deadline, last), deadline)
 
     def _rung_worker(self, rung: Rung, deadline: Deadline, last: Deadline = NEVER) -> SearchWorker:

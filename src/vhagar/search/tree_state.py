@@ -33,7 +33,15 @@ class SearchKind(IntEnum):
     BOXES = 3  # of inputs
 
 
-PROOF = np.dtype([("region", "<u4"), ("kind", "u1"), ("offset", "<i8"), ("upper", "<f8")])
+PROOF = np.dtype(
+    [
+        ("region", "<u4"),
+        ("kind", "u1"),
+        ("offset", "<i8"),
+        ("upper", "<f8"),
+        ("weighed", "<u4"),
+    ]
+)
 
 
 class KeptBlock(NamedTuple):
@@ -44,9 +52,15 @@ class KeptBlock(NamedTuple):
     tag: bytes
 
 
+def cut_count(blocks: list[KeptBlock]) -> int:
+    """The number of cuts of a region: each has a block of its own."""
+    return sum(block.tag == b"CUTS" for block in blocks)
+
+
 @dataclass(frozen=True, eq=False)
 class KeptRegion:
-    """A region: where its blocks are, and how long the numbers of its proofs are."""
+    """A region: where its blocks are, and how long the numbers of its proofs are without the cuts'
+    weights."""
 
     search: SearchKind
     name: RegionName

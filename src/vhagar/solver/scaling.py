@@ -7,6 +7,7 @@ the weights of the network: a solver's absolute tolerances mean the same for eve
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from vhagar.array_types import Array
 from vhagar.solver.linear_model import LinearArrays
@@ -51,6 +52,16 @@ class Scaled:
         self.column_upper = arrays.column_upper / self.column_scale
         self.row_lower = arrays.row_lower * self.row_scale - self.reach
         self.row_upper = arrays.row_upper * self.row_scale + self.reach
+
+    def appended(self, matrix: sparse.csr_array, upper: Array) -> sparse.csr_array:
+        """Append rows `matrix @ columns <= upper` of the unscaled model; returns them scaled."""
+        columns = self.column_lower * self.column_scale, self.column_upper * self.column_scale
+        nothing = np.zeros(len(self.column_scale), dtype=bool)
+        rows = Scaled(LinearArrays(*columns, nothing, matrix, np.full(len(upper), -np.inf), upper))
+        self.matrix = sparse.csr_array(sparse.vstack([self.matrix, rows.matrix]))
+        for name in ("row_scale", "row_lower", "row_upper", "reach"):
+            setattr(self, name, np.concatenate([getattr(self, name), getattr(rows, name)]))
+        return rows.matrix
 
 
 def powers_of_two(values: Array) -> Array:

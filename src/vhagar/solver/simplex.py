@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
@@ -76,6 +77,9 @@ class Simplex:
         self._unit = float(scaled.column_scale[objective])
         self._objective = objective
         self._emphasis = 1.0
+        # What costs that are slightly off add to the solver's objective at the latest optimum.
+        # Before the first one it is not known, and no solve stops early.
+        self._shift = np.inf if slightly_off else 0.0
         self.slightly_off = slightly_off
         self._highs = highspy.Highs()
         for name, value in OPTIONS.items():
@@ -100,7 +104,7 @@ class Simplex:
         """From now on with the objective's cost alone; whether that makes a difference."""
         if not self.slightly_off:
             return False
-        self.slightly_off = False
+        self.slightly_off, self._shift = False, 0.0
         self._change_costs(self._cost())
         return True
 
@@ -211,6 +215,27 @@ class Simplex:
         self._require(status, "addRows")
         self._rows = np.concatenate([self._rows, new])
 
+    def append_rows(self, matrix: sparse.csr_array, upper: Array) -> None:
+        """Append rows to the model: `matrix @ columns <= upper`. A basis from before still fits."""
+        scaled = self._scaled
+        new = scaled.appended(matrix, upper)
+        first = len(scaled.row_lower) - len(upper)
+        status = self._highs.addRows(
+            len(upper),
+            scaled.row_lower[first:],
+            scaled.row_upper[first:],
+            new.nnz,
+            new.indptr[:-1].astype(np.int32),
+            new.indices.astype(np.int32),
+            new.data,
+        )
+        self._require(status, "addRows")
+        self._rows = np.concatenate([self._rows, first + np.arange(len(upper))])
+
+    def decide_signs(self) -> None:
+        """Go on with the dual method: a basis stays dual feasible if columns are switched off."""
+        self._require(self._highs.setOptionValue("simplex_strategy", 1), "simplex_strategy")
+
     def require_rows(self, rows: Columns, lower: Array) -> None:
         """Set the lower bounds of some rows, none of which is omitted."""
         places = np.flatnonzero(np.isin(self._rows, rows))
@@ -226,9 +251,13 @@ class Simplex:
         need_primal: bool = True,
         enough: float = -np.inf,
     ) -> LpAnswer:
-        """Run the solver from its current basis; it may stop once the maximum is below `enough`."""
+        """Run the solver from its current basis; it may stop once the maximum is below `enough`.
+
+        Where costs are slightly off, the solver stops by an objective that is off by as much as at
+        the latest optimum: nodes differ little in that, and multipliers say what is proved.
+        """
         limit = min(self._most_iterations if iteration_limit is None else iteration_limit, MOST)
-        self._highs.setOptionValue("objective_bound", -enough / self._unit)
+        self._highs.setOptionValue("objective_bound", self._shift - enough / self._unit)
         # Cost perturbation helps without a basis. From a good basis it costs more than it gains: it
         # must be undone afterwards, and spoils the duals of an unfinished solve.
         first = limit if self._from_nothing else min(limit, self.steps_from_basis)
@@ -245,7 +274,12 @@ class Simplex:
             duals = -self._of_all_rows(solution.row_dual) * self._unit
         if need_primal and solution.value_valid:
             primal = np.array(solution.col_value) * self._scaled.column_scale
-        objective = -self._highs.getInfo().objective_function_value * self._unit
+        value, shift = self._highs.getInfo().objective_function_value, 0.0
+        if self.slightly_off and solution.value_valid:
+            shift = value + self._emphasis * solution.col_value[self._objective]
+            if status is LpStatus.OPTIMAL:
+                self._shift = shift
+        objective = (shift - value) * self._unit
         return LpAnswer(status, duals, primal, objective, iterations)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vhagar.result import Coverage, CoverageCounts, numbers
-from vhagar.result.evidence import counts_words
+from vhagar.result.evidence import counts_words, outside_words
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,8 @@ def total_words(classes: Sequence[ClassCoverage]) -> str:
     if not counts.inputs:
         return "no input is classified as a class that was asked about"
     toward = "" if all(each.all_targets for each in classes) else " against the targets asked"
-    return counts_words(counts, f"of {counts.inputs} inputs", toward, correct_total(classes)) + (
-        f"; {outside} more lie outside of the domain" if outside else ""
-    )
+    words = counts_words(counts, f"of {counts.inputs} inputs", toward, correct_total(classes))
+    return words + outside_words(outside)
 
 
 def share(counts: CoverageCounts) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections import defaultdict
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vhagar.coverage import SeenData, covered
+from vhagar.dataset import dataset_sha256
 from vhagar.perturbation import Domain
 from vhagar.result import BoundKind
 from vhagar.search.confidence_probe import largest_within_reach
@@ -62,9 +62,7 @@ def store_coverage(
                 "" if question.domain is None else str(question.domain),
             )
         )
-    with dataset.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return StudyCoverage(dataset.name, tuple(found), sha256)
+    return StudyCoverage(dataset.name, tuple(found), dataset_sha256(dataset))
 
 
 def known_uppers(store: Store) -> dict[Question, dict[int, float]]:

@@ -11,7 +11,7 @@ from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.tasks import TaskWorkers
 from vhagar.sweep.messages import Improved, Lost, Message, Task
 from vhagar.sweep.settings import Settings
-from vhagar.sweep.worker import serve
+from vhagar.sweep.task_worker import serve
 
 
 class Executor:

@@ -83,7 +83,7 @@ class Scheduler:
             for number, running in self._running.items():
                 if running.fresh is not None:
                     store.improve(number, running.fresh)
-                store.release(number, "the sweep ended")
+                store.release(number)
             self._running.clear()
             store.end_run()
             self._watch.end(self._state())

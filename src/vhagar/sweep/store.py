@@ -78,11 +78,6 @@ class Store:
             raise InvalidInput(f"{self.path} holds no study; remove it and start again")
         return Study.from_plain(json.loads(text))
 
-    @property
-    def created(self) -> float:
-        """When the store was created, in seconds since 1970."""
-        return float(self._db.fact("created") or 0.0)
-
     def check_models(self, models: Sequence[Model]) -> None:
         """Raise an error if a model file has changed since its results were computed."""
         known = {row["path"]: row["fingerprint"] for row in self.rows("networks")}
@@ -163,11 +158,11 @@ class Store:
                 "UPDATE problems SET lease = ? WHERE owner = ?", time.time() + LEASE, self.owner
             )
 
-    def release(self, number: int, why: str) -> None:
-        """Give a problem back unfinished."""
+    def release(self, number: int) -> None:
+        """Give a problem back unfinished, because the sweep ends."""
         with self._db.transaction():
             self._release(number)
-            self._add_event(number, "released", why)
+            self._add_event(number, "released", "the sweep ended")
 
     def _release(self, number: int) -> None:
         self._db.execute(

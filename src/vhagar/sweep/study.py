@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -133,7 +134,7 @@ class Study:
             if given.get(file) is not None:
                 (name,) = _texts({file: [given[file]]}, file)
                 given[file] = _placed(name, folder)
-        given["grids"] = tuple(_grid(entry) for entry in given.get("grids", ()))
+        given["grids"] = tuple(map(_grid, _listed(given.get("grids", ()), "grids", "grids")))
         given["sources"] = _labels(given.get("sources", "all"), "sources", ("all",))
         given["targets"] = _labels(given.get("targets", "each"), "targets", ("each", "any"))
         given["input_range"] = _ends(given.get("input_range"))
@@ -161,7 +162,7 @@ def read_study(path: str | Path) -> Study:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InvalidInput(f"no study at {path}; check the path") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # TOML's errors are ValueErrors
         raise InvalidInput(f"{path} is not a readable TOML file: {error}") from None
     try:
         study = Study.from_plain(values, path.parent)
@@ -243,10 +244,16 @@ def _targets(study: Study, network: Network, domain: Domain, source: int) -> Ite
 
 
 def _texts(values: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    given = values.get(name, ())
-    if isinstance(given, str) or not all(isinstance(text, str) for text in given):
+    given = _listed(values.get(name, ()), name, "strings")
+    if not all(isinstance(text, str) for text in given):
         raise InvalidInput(f"{name} must be a list of strings, not {given!r}")
     return tuple(given)
+
+
+def _listed(given: Any, name: str, what: str) -> Sequence[Any]:
+    if not isinstance(given, list | tuple):
+        raise InvalidInput(f"{name} must be a list of {what}, not {given!r}")
+    return given
 
 
 def _numbers(given: Any, name: str) -> tuple[Any, ...] | None:
@@ -291,6 +298,9 @@ def _grid(entry: Any) -> Grid:
 
 
 def _is_number(value: Any) -> bool:
+    """Whether a value is a number of float64; TOML and JSON have whole numbers of any size."""
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        return False
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -130,6 +130,38 @@ GRAPHS: dict[str, Any] = {
     "overlapping pool": lambda: nn.Sequential(
         nn.Conv2d(2, 4, 3), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1), nn.Flatten(), nn.Linear(36, 3)
     ),
+    "uneven pool": lambda: nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d((4, 3)), nn.Flatten(), nn.Linear(48, 3)
+    ),
+    "uneven maxima": lambda: nn.Sequential(
+        nn.Conv2d(2, 2, 3), nn.ReLU(), nn.AdaptiveMaxPool2d((4, 6)), nn.Flatten(), nn.Linear(48, 3)
+    ),
+    "signals": lambda: nn.Sequential(
+        nn.Flatten(2),
+        nn.Conv1d(2, 4, 5, stride=2, padding=3, dilation=2),
+        nn.BatchNorm1d(4),
+        nn.ReLU(),
+        nn.MaxPool1d(3, 2, padding=1),
+        nn.Conv1d(4, 3, 3, padding="same"),
+        nn.ReLU(),
+        nn.AvgPool1d(2),
+        nn.AdaptiveAvgPool1d(3),
+        nn.Flatten(),
+        nn.Linear(9, 3),
+    ),
+    "global signals": lambda: nn.Sequential(
+        nn.Flatten(2),
+        nn.Conv1d(2, 4, 3),
+        nn.ReLU(),
+        nn.AdaptiveMaxPool1d(1),
+        nn.Flatten(),
+        nn.Linear(4, 3),
+    ),
+    "rrelu": lambda: perceptron(nn.RReLU()),
+    "softshrink": lambda: perceptron(nn.Softshrink(0.2)),
+    "pixel shuffle": lambda: nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.ReLU(), nn.PixelShuffle(2), nn.Flatten(), nn.Linear(144, 3)
+    ),
     "branches": Branches,
 }
 

@@ -107,7 +107,7 @@ def test_no_ray_empties_a_node_that_holds_an_attacked_input(kind: str) -> None:
             # A ray that proves a neighbour empty is the most convincing lie.
             evaluation = region_model.evaluate(with_one_reversed(decisions, rng), math.inf)
             for ray in duals_of(found, rng, evaluation.answer.duals):
-                assert not region_model.formula.infeasible(ray, allowed)
+                assert region_model.formula.contradiction(ray, allowed) is None
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, -1e300, 1e-300])
@@ -122,9 +122,9 @@ def test_numbers_that_are_none_prove_nothing(value: float) -> None:
             duals = np.where(rng.random(rows) < share, value, rng.normal(size=rows))
             upper = region_model.formula.upper(duals, allowed)
             assert upper == math.inf or exactly(upper) >= found.attacked.confidence
-            assert not region_model.formula.infeasible(duals, allowed)
+            assert region_model.formula.contradiction(duals, allowed) is None
         assert region_model.formula.upper(None, allowed) == math.inf
-        assert not region_model.formula.infeasible(None, allowed)
+        assert region_model.formula.contradiction(None, allowed) is None
 
 
 def test_an_empty_node_is_proved_empty() -> None:

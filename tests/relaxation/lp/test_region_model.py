@@ -12,6 +12,7 @@ from vhagar import Problem
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.decisions import PIXELS, Decision
 from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.solver.lp_answer import LpStatus
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -62,3 +63,28 @@ def test_costs_are_corrected_also_where_a_smaller_bound_is_known() -> None:
     found = models[2].evaluate((), known, enough=known - lost)
     assert found.upper == known
     assert found.proved - optimum < lost / 10
+
+
+@pytest.mark.parametrize("slightly_off", [1e-5, -1e-5])
+def test_costs_slightly_off_do_not_decide_when_an_lp_stops(
+    monkeypatch: pytest.MonkeyPatch, slightly_off: float
+) -> None:
+    """They shift the solver's objective, up or down, by more than what there is to gain."""
+    monkeypatch.setattr("vhagar.solver.simplex._SLIGHTLY_OFF", slightly_off)
+    model = model_of("mnist_3x10", "occlusion(14,14,5)", lazily=True)
+    root, basis = model.evaluate((), math.inf), model.simplex.basis()
+    decisions = (Decision(1, 9, 0, False),)
+    full = model.evaluate(decisions, math.inf, 10_000, basis)
+    gain = root.proved - full.proved
+    assert gain > 0.1
+    # What is enough lies below the optimum, or above it.
+    tried = model.evaluate(decisions, math.inf, 10_000, basis, full.proved - 0.3 * gain)
+    assert tried.answer.status is LpStatus.OPTIMAL
+    assert tried.proved == pytest.approx(full.proved, abs=0.1 * gain)
+    assert tried.answer.primal is not None
+    confidence = float(tried.answer.primal[model.model.delta])
+    assert tried.answer.objective == pytest.approx(confidence, rel=1e-9)
+    model.evaluate((), math.inf, basis=basis)
+    stopped = model.evaluate(decisions, math.inf, 10_000, basis, full.proved + 0.5 * gain)
+    assert stopped.answer.status is LpStatus.ENOUGH
+    assert stopped.answer.iterations < full.answer.iterations

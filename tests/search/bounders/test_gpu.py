@@ -23,8 +23,8 @@ from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.starts import score_size
 from vhagar.relaxation.twin_dual import backward, paying
 from vhagar.search import branch_and_bound
-from vhagar.search.bounders.gpu import beside
 from vhagar.search.bounders.gpu import bounder as bounding
+from vhagar.search.bounders.gpu import driver
 from vhagar.search.bounders.gpu.bounder import Effort, GpuBounder
 from vhagar.search.bounders.gpu.formula import BatchBound, coded
 from vhagar.search.bounders.gpu.move import move
@@ -307,9 +307,9 @@ def test_arrivals_end_near_the_bounds_of_linear_programs() -> None:
             upper = region_model.evaluate(decisions, math.inf).upper
             region = Region(found.target, found.attacked.piece_index)
             nodes.append(Node(region, upper, number, decisions))
-        place = bounder_of(found)._place(nodes[0].region)
-        assert place is not None
-        _, codes, distance = place.arrivals(nodes, 0.0)
+        steps = bounder_of(found)._steps_of(nodes[0].region)
+        assert steps is not None
+        _, codes, distance = steps.arrivals(nodes, 0.0)
         assert np.isfinite(distance).all()
         assert np.median(distance) <= 0.2
         expected = coded(sizes_of(region_model), [node.decisions for node in nodes])
@@ -366,8 +366,8 @@ def test_the_engine_closes_with_batches(processes: bool) -> None:
 
 def test_who_is_behind_for_long_lags(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(beside.time, "monotonic", lambda: now)
-    keeper = object.__new__(beside.GpuBeside)
+    monkeypatch.setattr(driver.time, "monotonic", lambda: now)
+    keeper = object.__new__(driver.GpuProcess)
     keeper._run = SimpleNamespace(interval=SimpleNamespace(lower=1.0))  # type: ignore[assignment]
     keeper._in_time = now
     for seconds, own, others, expected in (

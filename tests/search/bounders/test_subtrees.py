@@ -92,7 +92,7 @@ def test_the_interval_holds_the_exact_optimum(number: int) -> None:
 
 
 def test_a_region_knows_its_tightening_by_its_digest() -> None:
-    first, same, other = (Tightening(name, 1.0, 2, 1, ()) for name in (b"a", b"a", b"b"))
+    first, same, other = (Tightening(name, 1.0, 2, ()) for name in (b"a", b"a", b"b"))
     assert Region(3, 0, (), first) == Region(3, 0, (), same)
     assert hash(Region(3, 0, (), first)) == hash(Region(3, 0, (), same))
     assert Region(3, 0, (), first) != Region(3, 0, (), other)

@@ -67,7 +67,7 @@ def test_what_is_covered_twice_does_no_harm() -> None:
 
 def test_a_subtree_with_tighter_bounds_is_a_part_like_others() -> None:
     rng = np.random.default_rng(1)
-    tightening = Tightening(b"digest", 0.0, 1, 1, ())
+    tightening = Tightening(b"digest", 0.0, 1, ())
     nodes = [
         replace(node, region=replace(node.region, tightening=tightening))
         if node.decisions and node.decisions[0].positive

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem, Status, verify
+from vhagar.attack.attack_worker import HintsFound
 from vhagar.attack.hints import NO_HINT, Hints
-from vhagar.attack.worker import HintsFound
 from vhagar.options import MIP_PARTS, Options
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import Run

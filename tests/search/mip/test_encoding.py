@@ -88,7 +88,7 @@ def tightening_of(model: Network, piece: AbstractPiece, related: bool, lambdas: 
     if not lambdas:
         return PieceFacts(relations=relations)
     ranges = known_ranges(model, piece, None)
-    hexagons = hexagons_of(model, piece, ranges, relations, steps=4)
+    hexagons = hexagons_of(model, piece, ranges, relations, refined=True)
     return PieceFacts((ranges.first[1:], ranges.second[1:]), relations, hexagons)
 
 

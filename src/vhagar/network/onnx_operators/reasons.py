@@ -19,6 +19,7 @@ _DIVIDES = (
     f"divides by a deviation of the data itself, and {_ONLY}: train with batch normalisation "
     "instead, which is linear in inference"
 )
+_GROUPS = f"{_DIVIDES} (exporters write GroupNorm as InstanceNormalization, too)"
 _JUMPS = f"jumps, and only continuous functions can be verified ({_ONLY})"
 _QUANTISED = (
     f"belongs to a quantised network, which rounds between its layers, and {_ONLY}; "
@@ -39,7 +40,7 @@ REASONS: dict[str, str] = {
     ),
     **dict.fromkeys(("Celu", "Elu", "Gelu", "Mish", "Selu", "Swish"), _ACTIVATION),
     **dict.fromkeys(
-        ("GroupNormalization", "InstanceNormalization", "LRN", "LayerNormalization",
+        ("GroupNormalization", "LRN", "LayerNormalization",
          "LpNormalization", "MeanVarianceNormalization", "RMSNormalization",
          "SimplifiedLayerNormalization"), _DIVIDES,
     ),
@@ -55,6 +56,7 @@ REASONS: dict[str, str] = {
     "ArgMin": "gives a label, not scores; choose the scores with --output NAME",
     "Attention": f"multiplies values that depend on the input, and {_ONLY}",
     "Einsum": "is not supported; export the model with MatMul",
+    "InstanceNormalization": _GROUPS,
     "HardSwish": f"multiplies the data with itself, and {_ONLY}: {INSTEAD}",
     "Pow": f"is a power of the data, and {_ONLY}",
     "ReduceProd": f"multiplies values that depend on the input, and {_ONLY}",

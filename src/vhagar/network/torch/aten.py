@@ -75,6 +75,26 @@ def _leaky_relu(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     return AtenValue(graph.add("LeakyRelu", given["self"].name, alpha=slope), shape)
 
 
+def _rrelu(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+    """A LeakyReLU in inference: the slope is the middle of the range it is drawn from."""
+    if given["training"]:
+        raise InvalidNetwork("an rrelu is in training mode even after eval()")
+    middle = (float(given["lower"]) + float(given["upper"])) / 2
+    return _leaky_relu(graph, {**given, "negative_slope": middle}, shape)
+
+
+def _softshrink(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+    """x minus x clipped to [-lambd, lambd]."""
+    limit = float(given["lambd"])
+    middle = _clip(graph, {**given, "min": -limit, "max": limit}, shape)
+    return AtenValue(graph.add("Sub", given["self"].name, middle.name), shape)
+
+
+def _pixel_shuffle(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
+    name, factor = given["self"].name, int(given["upscale_factor"])
+    return AtenValue(graph.add("DepthToSpace", name, blocksize=factor, mode="CRD"), shape)
+
+
 def _prelu(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     weight = numbers(constant(given["weight"], "prelu"))
     if weight.ndim == 1:  # one for each channel
@@ -149,12 +169,15 @@ CONVERTERS: dict[str, Converter] = {
     "_to_copy": _identity,
     "_unsafe_view": shapes.reshape,
     "abs": _same("Abs"),
+    "adaptive_avg_pool1d": layers.adaptive_pool("AveragePool"),
     "adaptive_avg_pool2d": layers.adaptive_pool("AveragePool"),
+    "adaptive_max_pool1d": layers.adaptive_pool("MaxPool"),
     "adaptive_max_pool2d": layers.adaptive_pool("MaxPool"),
     "add": _binary("Add"),
     "addmm": layers.addmm,
     "alias": _identity,
     "amax": shapes.reduce("ReduceMax"),
+    "avg_pool1d": layers.average_pool,
     "avg_pool2d": layers.average_pool,
     "batch_norm": layers.batch_norm,
     "cat": shapes.concat,
@@ -166,6 +189,7 @@ CONVERTERS: dict[str, Converter] = {
     "clone": _identity,
     "constant_pad_nd": shapes.pad,
     "contiguous": _identity,
+    "conv1d": layers.convolution,
     "conv2d": layers.convolution,
     "convolution": layers.convolution,
     "detach": _identity,
@@ -183,6 +207,8 @@ CONVERTERS: dict[str, Converter] = {
     "linear": layers.linear,
     "log_softmax": _identity,
     "matmul": layers.matmul,
+    "max_pool1d": layers.max_pool,
+    "max_pool1d_with_indices": layers.max_pool,
     "max_pool2d": layers.max_pool,
     "max_pool2d_with_indices": layers.max_pool,
     "maximum": _binary("Max"),
@@ -195,15 +221,18 @@ CONVERTERS: dict[str, Converter] = {
     "numpy_T": shapes.permute,
     "pad": shapes.pad,
     "permute": shapes.permute,
+    "pixel_shuffle": _pixel_shuffle,
     "prelu": _prelu,
     "relu": _same("Relu"),
     "relu6": _relu6,
     "reshape": shapes.reshape,
+    "rrelu": _rrelu,
     "rsub": _reversed_sub,
     "select": shapes.select,
     "sigmoid": _same("Sigmoid"),
     "slice": shapes.sliced,
     "softmax": _identity,
+    "softshrink": _softshrink,
     "split": shapes.split,
     "split_with_sizes": shapes.split,
     "squeeze": shapes.reshape,

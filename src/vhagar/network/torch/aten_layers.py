@@ -51,18 +51,17 @@ def convolution(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
     if given.get("transposed"):
         raise InvalidNetwork("a transposed convolution")
     weight = constant(given["weight"], "convolution")
-    if weight.ndim != 4:
-        raise InvalidNetwork("a convolution that is not two-dimensional")
-    padding = given["padding"]
+    axes = weight.ndim - 2
+    if axes not in (1, 2):
+        raise InvalidNetwork("a convolution that is neither one- nor two-dimensional")
+    padding, dilation = given["padding"], _sizes(given["dilation"], axes)
     # "same" and "valid" are words; unequal padding goes below and to the right, as in torch.
     if isinstance(padding, str):
-        spans = [
-            d * (k - 1) for d, k in zip(_pair(given["dilation"]), weight.shape[2:], strict=True)
-        ]
+        spans = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
         before = [span // 2 if padding == "same" else 0 for span in spans]
         after = [span - span // 2 if padding == "same" else 0 for span in spans]
     else:
-        before = after = _pair(padding)
+        before = after = _sizes(padding, axes)
     inputs = [given["input"].name, operand(graph, weight)]
     if given["bias"] is not None:
         inputs.append(operand(graph, given["bias"]))
@@ -70,17 +69,18 @@ def convolution(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
         "Conv",
         *inputs,
         kernel_shape=list(weight.shape[2:]),
-        strides=_pair(given["stride"]),
+        strides=_sizes(given["stride"], axes),
         pads=[*before, *after],
-        dilations=_pair(given["dilation"]),
+        dilations=dilation,
         group=given["groups"],
     )
     return AtenValue(name, shape)
 
 
-def _pair(given: Any) -> list[int]:
+def _sizes(given: Any, axes: int) -> list[int]:
+    """One size for each axis; a single one counts for all of them."""
     sizes = [given] if isinstance(given, int) else list(given)
-    return sizes * 2 if len(sizes) == 1 else sizes
+    return sizes * axes if len(sizes) == 1 else sizes
 
 
 def batch_norm(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
@@ -100,13 +100,14 @@ def batch_norm(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
 
 
 def _pool(graph: OnnxGraph, kind: str, given: Arguments, **more: Any) -> str:
-    kernel = _pair(given["kernel_size"])
+    axes = len(given["self"].shape) - 2
+    kernel = _sizes(given["kernel_size"], axes)
     return graph.add(
         kind,
         given["self"].name,
         kernel_shape=kernel,
-        strides=_pair(given["stride"]) if given["stride"] else kernel,
-        pads=_pair(given["padding"]) * 2,
+        strides=_sizes(given["stride"], axes) if given["stride"] else kernel,
+        pads=_sizes(given["padding"], axes) * 2,
         ceil_mode=int(given["ceil_mode"]),
         **more,
     )
@@ -114,13 +115,15 @@ def _pool(graph: OnnxGraph, kind: str, given: Arguments, **more: Any) -> str:
 
 def max_pool(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
     several = not isinstance(shape[0], int)
-    name = _pool(graph, "MaxPool", given, dilations=_pair(given["dilation"]))
-    value = AtenValue(name, shape[0] if several else shape)
+    dilations = _sizes(given["dilation"], len(given["self"].shape) - 2)
+    value = AtenValue(
+        _pool(graph, "MaxPool", given, dilations=dilations), shape[0] if several else shape
+    )
     return [value, None] if several else value
 
 
 def average_pool(graph: OnnxGraph, given: Arguments, shape: Shape) -> AtenValue:
-    if given["divisor_override"] is not None:
+    if given.get("divisor_override") is not None:
         raise InvalidNetwork("an average pool with divisor_override")
     count_padding = int(given["count_include_pad"])
     return AtenValue(_pool(graph, "AveragePool", given, count_include_pad=count_padding), shape)
@@ -130,16 +133,30 @@ def adaptive_pool(kind: str) -> Converter:
     def convert(graph: OnnxGraph, given: Arguments, shape: Any) -> Any:
         several = not isinstance(shape[0], int)
         result = shape[0] if several else shape
-        sizes = given["self"].shape[-2:]
-        if any(size % wanted for size, wanted in zip(sizes, result[-2:], strict=True)):
-            raise InvalidNetwork(
-                f"an adaptive pool from {sizes} to {result[-2:]}, which does not divide it"
-            )
-        if result[-2:] == (1, 1):
-            name = graph.add(f"Global{kind}", given["self"].name)
+        source, wanted = given["self"], result[2:]
+        if set(wanted) == {1}:
+            name = graph.add(f"Global{kind}", source.name)
+        elif any(size % new for size, new in zip(source.shape[2:], wanted, strict=True)):
+            name = _uneven_pool(graph, kind, source, wanted)
         else:
-            kernel = [size // wanted for size, wanted in zip(sizes, result[-2:], strict=True)]
-            name = graph.add(kind, given["self"].name, kernel_shape=kernel, strides=kernel)
+            kernel = [size // new for size, new in zip(source.shape[2:], wanted, strict=True)]
+            name = graph.add(kind, source.name, kernel_shape=kernel, strides=kernel)
         return [AtenValue(name, result), None] if several else AtenValue(name, result)
 
     return convert
+
+
+def _uneven_pool(graph: OnnxGraph, kind: str, source: AtenValue, wanted: Shape) -> str:
+    """Pool to sizes that do not divide the image, axis by axis: windows are rectangles.
+
+    Window k of n begins at floor(k size / n) and ends before ceil((k + 1) size / n).
+    """
+    name, reduce = source.name, {"AveragePool": "ReduceMean", "MaxPool": "ReduceMax"}[kind]
+    for axis, (size, new) in enumerate(zip(source.shape[2:], wanted, strict=True), start=2):
+        ends = [(k * size // new, -((k + 1) * size // -new)) for k in range(new)]
+        parts = [
+            graph.add(reduce, graph.slice(name, axis, start, end), axes=[axis], keepdims=1)
+            for start, end in ends
+        ]
+        name = graph.add("Concat", *parts, axis=axis)
+    return name

@@ -6,17 +6,22 @@ from vhagar.network.onnx_operators.reasons import REASONS
 
 # ATen operators by the ONNX operators that they are.
 _KNOWN_AS = {
+    "bmm": "Attention",
     "celu": "Celu",
     "cos": "Cos",
     "elu": "Elu",
+    "exp": "Log",
     "floor": "Floor",
     "gelu": "Gelu",
+    "glu": "Attention",
     "group_norm": "GroupNormalization",
     "gru": "GRU",
+    "hardshrink": "Shrink",
     "hardswish": "HardSwish",
     "instance_norm": "InstanceNormalization",
     "layer_norm": "LayerNormalization",
     "log": "Log",
+    "log_sigmoid": "Log",
     "lstm": "LSTM",
     "mish": "Mish",
     "native_group_norm": "GroupNormalization",
@@ -31,6 +36,7 @@ _KNOWN_AS = {
     "sign": "Sign",
     "silu": "Swish",
     "sin": "Sin",
+    "softplus": "Log",
     "sqrt": "Sqrt",
 }
 

@@ -57,6 +57,7 @@ class PairModel:
         self.model = LinearModel()
         self.rows: list[LayerRows] = []
         self.entering: list[tuple[Expression, Expression]] = []  # each ReLU layer's inputs
+        self.leaving: list[tuple[Expression, Expression]] = []  # and its outputs
         self._weights: list[tuple[Columns, int, Columns, Array, Array]] = []
         self._column_keys: list[Columns] = []
         self._row_keys: list[Columns] = []
@@ -104,10 +105,12 @@ class PairModel:
         neurons = np.concatenate([equal[of_equal.owner], pairs[of_pairs.owner]])
         s, t = (np.concatenate([getattr(part, n) for part in (of_equal, of_pairs)]) for n in "st")
         on = hexagons.on
-        return (
+        after = (
             self._after(first, on, columns, neurons, s),
             self._after(second, on, columns, neurons, t),
         )
+        self.leaving.append(after)
+        return after
 
     def _corner_columns(self, bounds: Relaxed, layer: int, neurons: Columns) -> CornerWeights:
         """Add one column for each distinct corner of these neurons, except the origin."""

@@ -17,7 +17,7 @@ from vhagar.relaxation.lp.lambda_model import PairModel
 from vhagar.relaxation.lp.node_bound import Coefficients
 from vhagar.solver.linear_model import Columns
 
-Place = tuple[int, int]  # a ReLU layer and a neuron in it
+Neuron = tuple[int, int]  # a ReLU layer and a neuron in it
 
 # A layer with fewer such rows keeps them, because omitting them saves nothing.
 _FEWEST = 32
@@ -68,7 +68,7 @@ class LazyRows:
         return np.concatenate([self._rows[self._left_out], self._sums[self._left_out]])
 
     @property
-    def places(self) -> set[Place]:
+    def places(self) -> set[Neuron]:
         """The neurons that the omitted rows belong to."""
         out = self._left_out
         return set(zip(self._layer[out].tolist(), self._neuron[out].tolist(), strict=True))
@@ -108,7 +108,7 @@ class LazyRows:
         self._left_out &= gains <= _SMALLEST_GAIN * gains.max(initial=0.0)
         return len(self) < before
 
-    def restore_places(self, places: set[Place]) -> None:
+    def restore_places(self, places: set[Neuron]) -> None:
         """Restore the rows of the given neurons."""
         self._left_out[[self._number[place] for place in places if place in self._number]] = False
 

@@ -13,17 +13,28 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.cone_cuts import ConeCuts, WeightedCuts
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.row_duals import LEAST_TOTAL, MOST_TOTAL, RowDuals
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.stages import Magnitudes
 from vhagar.relaxation.starts import outward
-from vhagar.relaxation.twin_dual import Added, Allowed, coefficients, paying, twin_bound
+from vhagar.relaxation.twin_dual import (
+    Added,
+    AddFacts,
+    Allowed,
+    Backward,
+    coefficients,
+    paying,
+    twin_bound,
+)
 
 # Share of the source's multipliers: smaller ones of the target's are due to costs slightly off.
 # Measured: conv1 `rotation(10)`, where the exact multipliers are 0, has 1e-5 (PERFORMANCE.md).
 _NO_WEIGHT = 1e-3
+# Share of the scores' size by which bounds that use cuts are rounded up.
+_ROOM_FOR_CUTS = 2.0**-36
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +65,7 @@ class NodeBound:
         self._target = target
         self._score_size = score_size
         self._classes = bounds.network.classes
+        self.cuts = ConeCuts()
         self._rows = RowDuals(model, self._classes, [hexagons.on for hexagons in bounds.hexagons])
 
     def upper(
@@ -78,10 +90,6 @@ class NodeBound:
     def _alpha(self, duals: Array) -> Array:
         return np.maximum(-duals[self._model.source_rows], 0.0)
 
-    def infeasible(self, ray: Array | None, allowed: Allowed) -> bool:
-        """Whether a dual ray proves that the node contains no attackable input."""
-        return self.contradiction(ray, allowed) is not None
-
     def contradiction(self, ray: Array | None, allowed: Allowed) -> Array | None:
         """The ray, scaled and with the right sign, if it proves the node free of attackable inputs.
 
@@ -104,23 +112,34 @@ class NodeBound:
         if duals is None:
             return Proof(kind, self._bounds)
         empty = kind is ProofKind.CONTRADICTION
-        return Proof(kind, self._bounds, lambda: self.numbers(duals[None], empty)[0])
+
+        def numbers() -> Array:
+            scaled = self._stated(duals[None], empty)
+            parts = self.plain_numbers(scaled), self._cut_weights(scaled)
+            found: Array = np.concatenate(parts, axis=1)[0]
+            return found
+
+        return Proof(kind, self._bounds, numbers, self.cuts)
 
     def numbers(self, duals: Array, empty: bool = False) -> Array:
         """The multipliers of the bounds of some nodes, a row each, in the order of certificates.
 
-        In a proof that a node is `empty`, the source's rows have no weight.
+        In a proof that a node is `empty`, the source's rows have no weight. Cuts have none here.
         """
-        model = self._model
-        alpha = np.maximum(-duals[:, model.source_rows], 0.0)
-        if not empty:
-            return self.plain_numbers(duals / alpha.sum(axis=1, keepdims=True))
-        without = duals.copy()
-        without[:, model.source_rows] = 0.0
-        return self.plain_numbers(without)
+        return self.plain_numbers(self._stated(duals, empty))
+
+    def _stated(self, duals: Array, empty: bool) -> Array:
+        """Rows of duals, scaled as certificates state them."""
+        if empty:
+            without = duals.copy()
+            without[:, self._model.source_rows] = 0.0
+            return without
+        alpha = np.maximum(-duals[:, self._model.source_rows], 0.0)
+        found: Array = duals / alpha.sum(axis=1, keepdims=True)
+        return found
 
     def plain_numbers(self, duals: Array) -> Array:
-        """Rows of duals, unscaled, as multipliers in the order of certificates."""
+        """Rows of duals, unscaled, as multipliers in the order of certificates, without cuts."""
         model, parts = self._model, []
         for rows in model.rows:
             places = (rows.pair_rows, rows.pair_rows_p, rows.equal_rows)
@@ -169,9 +188,39 @@ class NodeBound:
                 paying(self._bounds.corners, self._rows.choice(duals[None]), allowed.layers),
                 self._magnitudes,
                 allowed.pixels,
+                add_facts=self._facts(duals[None]),
             )
             proven = outward(value, classes.total(), self._score_size, self._classes)
+            if self.cuts.cuts:
+                # A certificate does not state a cut's limit: a checker may round it differently.
+                proven = proven + _ROOM_FOR_CUTS * self._score_size * classes.total()
         return float(proven[0])
+
+    def _facts(self, duals: Array) -> AddFacts | None:
+        """The cuts with the weights that rows of duals give them; later cuts have none."""
+        weights = self._cut_weights(duals)
+        return WeightedCuts(self.cuts.cuts, weights).to if weights.any() else None
+
+    def _cut_weights(self, duals: Array) -> Array:
+        found = np.zeros((len(duals), len(self.cuts)))
+        given = duals[:, self._model.model.row_count :]
+        found[:, : given.shape[1]] = np.maximum(given, 0.0)
+        return found
+
+    def wanted(self, duals: Array, layers: list[int]) -> dict[int, tuple[Array, Array]]:
+        """The bound's coefficients on the outputs of layers, before cuts are taken off."""
+        found, facts = {}, self._facts(duals[None])
+
+        def add_facts(layer: int, state: Backward, size: Array | None) -> Backward:
+            if layer in layers:
+                found[layer] = np.nan_to_num(state.a[0]), np.nan_to_num(state.b[0])
+            return state if facts is None else facts(layer, state, size)
+
+        start = self._rows.classes(duals[None]).start(self._source, self._target)
+        with np.errstate(over="ignore", invalid="ignore"):
+            choice = self._rows.choice(duals[None])
+            coefficients(self._bounds.stages, start, choice, add_facts=add_facts)
+        return found
 
     def ignores_target(self, duals: Array | None) -> bool:
         """Whether the bound does not use the target's constraints."""
@@ -187,7 +236,8 @@ class NodeBound:
         """The bound's coefficients by these duals; they guide choices and prove nothing."""
         start = self._rows.classes(duals[None]).start(self._source, self._target)
         with np.errstate(over="ignore", invalid="ignore"):  # the duals may be anything
-            found = coefficients(self._bounds.stages, start, self._rows.choice(duals[None]))
+            facts, choice = self._facts(duals[None]), self._rows.choice(duals[None])
+            found = coefficients(self._bounds.stages, start, choice, add_facts=facts)
         first, *layers = ((np.nan_to_num(a[0]), np.nan_to_num(b[0])) for a, b in reversed(found))
         return Coefficients(layers, first)
 

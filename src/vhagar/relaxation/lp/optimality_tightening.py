@@ -29,7 +29,7 @@ from vhagar.solver.lp_answer import LpAnswer
 from vhagar.solver.simplex import Simplex
 
 # A layer, a neuron and a direction.
-Place = tuple[int, int, int]
+Side = tuple[int, int, int]
 
 # Most sides that one tightening moves.
 _MOST_SIDES = 25
@@ -65,14 +65,14 @@ def tightened(
     return _with_sides(region_model, decisions, level, places, rounded, values), iterations
 
 
-def important_sides(region_model: RegionModel, answer: LpAnswer) -> list[Place]:
+def important_sides(region_model: RegionModel, answer: LpAnswer) -> list[Side]:
     """Sides of undecided neurons whose tightening would lower the LP's optimum, the best first.
 
     The gain is estimated to first order, from the weights of the corners at the LP's optimum.
     """
     if answer.primal is None or answer.duals is None:
         return []
-    found: list[tuple[float, Place]] = []
+    found: list[tuple[float, Side]] = []
     layers = region_model.formula.coefficients(answer.duals).layers
     for layer, (a, b) in enumerate(layers):
         worth = _worth(region_model, answer.primal, answer.duals, layer, (a, b))
@@ -114,7 +114,7 @@ def _worth(
 
 
 def _solve(
-    region_model: RegionModel, decisions: tuple[Decision, ...], places: list[Place], level: float
+    region_model: RegionModel, decisions: tuple[Decision, ...], places: list[Side], level: float
 ) -> tuple[list[Array | None], int]:
     """The duals of each side's LP; the first starts from the node's basis, others from the last."""
     model = region_model.model
@@ -139,7 +139,7 @@ def _solve(
     return found, iterations
 
 
-def _cost(region_model: RegionModel, place: Place) -> Array:
+def _cost(region_model: RegionModel, place: Side) -> Array:
     """The objective of a side's LP: a neuron's pre-activations in one direction."""
     layer, neuron, k = place
     direction = hexagon_directions(region_model.bounds.piece.ratio)[k]
@@ -151,7 +151,7 @@ def _cost(region_model: RegionModel, place: Place) -> Array:
 
 
 def side_bounds(
-    region_model: RegionModel, places: list[Place], duals: Array, level: float, allowed: Allowed
+    region_model: RegionModel, places: list[Side], duals: Array, level: float, allowed: Allowed
 ) -> Array:
     """The bounds that multipliers prove for sides, for attacked pairs of confidence >= `level`."""
     directions = hexagon_directions(region_model.bounds.piece.ratio)
@@ -166,7 +166,7 @@ def side_bounds(
     return values
 
 
-def _by_layer(places: list[Place]) -> Iterator[tuple[int, list[int]]]:
+def _by_layer(places: list[Side]) -> Iterator[tuple[int, list[int]]]:
     for layer in sorted({place[0] for place in places}):
         yield layer, [k for k, place in enumerate(places) if place[0] == layer]
 
@@ -175,7 +175,7 @@ def _with_sides(
     region_model: RegionModel,
     decisions: tuple[Decision, ...],
     level: float,
-    places: list[Place],
+    places: list[Side],
     duals: Array,
     values: Array,
 ) -> TwinBounds | None:
@@ -200,9 +200,8 @@ def _with_sides(
     numbers = region_model.formula.plain_numbers(duals[kept]).astype(np.float32)
     stated = tuple((d.layer, d.neuron, d.copy, d.positive) for d in decisions)
     proofs = SideProofs(base, region_model.target, stated, np.array(places)[kept], numbers)
-    depth = 1 if base.tightening is None else base.tightening.depth + 1
     digest = _digest(region_model, proofs, level, hexagons)
-    return base.tightened(Tightening(digest, level, len(decisions), depth, hexagons), proofs)
+    return base.tightened(Tightening(digest, level, len(decisions), hexagons), proofs)
 
 
 def _met(sides: Array, known: Hexagons) -> Hexagons:

@@ -7,12 +7,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.lp.cone_separation import ConeSeparator
 from vhagar.relaxation.lp.decisions import Decision, DecisionCuts
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.lazy_rows import LazyRows
@@ -107,6 +109,39 @@ class RegionModel:
     @property
     def piece(self) -> AbstractPiece:
         return self.bounds.piece
+
+    @cached_property
+    def separator(self) -> ConeSeparator:
+        """Finds cuts for groups of neurons that see little."""
+        return ConeSeparator(self.bounds, self.model, self.deadline)
+
+    def separate(self, answer: LpAnswer, worth: float, total: float) -> bool:
+        """Add cuts that an LP's solution violates by more than `worth` each, and by about `total`
+        or more together; whether there are any."""
+        separator = self.separator
+        if not separator.layers or answer.primal is None or answer.duals is None:
+            return False
+        wanted = self.formula.wanted(answer.duals, separator.layers)
+        try:
+            cuts = separator.cuts(answer.primal, wanted, worth, total)
+        except SolverFailure:  # costs these cuts, not the node
+            return False
+        if not cuts:
+            return False
+        width = self.model.model.column_count
+        rows, limits = [], []
+        for cut in cuts:
+            row, limit = np.zeros(width), cut.limit
+            copies = zip((cut.a, cut.b), self.model.leaving[cut.layer], strict=True)
+            for factors, outputs in copies:
+                part = outputs.matrix[cut.units].T @ factors
+                row[: len(part)] += part
+                limit -= float(outputs.constant[cut.units] @ factors)
+            rows.append(row)
+            limits.append(limit)
+        self.simplex.append_rows(sparse.csr_array(np.stack(rows)), np.array(limits))
+        self.formula.cuts.cuts += cuts
+        return True
 
     @property
     def entries(self) -> int:
@@ -208,6 +243,8 @@ class RegionModel:
             stop = (1 - _SURELY) * max(enough, pause) if max(enough, pause) > 0 else -np.inf
             answer = self.simplex.solve(iteration_limit, enough=stop)
             evaluation = self._judge(answer, allowed, known)
+            if iteration_limit is not None and self._stopped_early(evaluation, enough):
+                evaluation = self._again(evaluation, allowed, iteration_limit)
             paused = answer.status is LpStatus.ENOUGH and evaluation.upper <= pause
             if iteration_limit is not None or paused or evaluation.upper <= enough:
                 return evaluation
@@ -223,9 +260,18 @@ class RegionModel:
         except SolverFailure:  # the known bound remains valid
             return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
 
-    def _again(self, evaluation: Evaluation, allowed: Allowed) -> Evaluation:
+    def _stopped_early(self, evaluation: Evaluation, enough: float) -> bool:
+        """Whether an LP stopped before its multipliers proved `enough`: costs that are slightly off
+        can deceive the solver, and a node would seem to gain nothing."""
+        return evaluation.answer.status is LpStatus.ENOUGH and evaluation.upper > enough
+
+    def _again(
+        self, evaluation: Evaluation, allowed: Allowed, iteration_limit: int | None = None
+    ) -> Evaluation:
         """Solve the LP once more."""
-        second = self._judge(self.simplex.solve(), allowed, evaluation.upper)
+        answer = self.simplex.solve(iteration_limit)
+        answer = replace(answer, iterations=answer.iterations + evaluation.answer.iterations)
+        second = self._judge(answer, allowed, evaluation.upper)
         return replace(second, proof=second.proof or evaluation.proof)
 
     def _sharpens(self, evaluation: Evaluation, gap: float) -> bool:

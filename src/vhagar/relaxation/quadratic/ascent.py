@@ -65,12 +65,12 @@ class _Layers:
         return found
 
 
-def ascend(known: Differences, seed: int = 0, starts: int = _STARTS) -> Ascent:
+def ascend(known: Differences) -> Ascent:
     """The best of several ascents; the first one starts from slopes of one half."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     layers = _Layers(known)
     found = [_climb(layers, np.full(len(known.places), 0.5))]
-    for _ in range(starts - 1):
+    for _ in range(_STARTS - 1):
         found.append(_climb(layers, random.random(len(known.places))))
     return max(found, key=lambda ascent: ascent.value)
 

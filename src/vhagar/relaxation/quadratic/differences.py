@@ -25,7 +25,7 @@ from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.spectral.slopes import InputChange, input_change
 
 # A ReLU layer and a unit of it.
-Place = tuple[int, int]
+Neuron = tuple[int, int]
 
 # With more free pairs, or more entries of layers times unknowns, the bound is not worth its time.
 _MOST_PAIRS, _MOST_ENTRIES = 1_500, 20_000_000
@@ -48,7 +48,7 @@ class Differences:
     middle: Array
     radius: Array
     inputs: Index
-    places: tuple[Place, ...]
+    places: tuple[Neuron, ...]
     tied: bool = False
 
     @property
@@ -72,7 +72,7 @@ class Differences:
     def lead_on_pairs(self) -> Array:
         return self.rows[-1, len(self.inputs) :]
 
-    def settled(self, slopes: Mapping[Place, bool]) -> Differences:
+    def settled(self, slopes: Mapping[Neuron, bool]) -> Differences:
         """The differences with some pairs' slopes fixed at 1 (true) or 0, no longer as unknowns."""
         chosen = [slopes.get(place) for place in self.places]
         ones = np.flatnonzero([slope is True for slope in chosen])
@@ -126,7 +126,7 @@ def _is_manageable(bounds: TwinBounds, inputs: int, pairs: int) -> bool:
     return pairs <= _MOST_PAIRS and (inputs + pairs) * largest <= _MOST_ENTRIES
 
 
-def _free_places(bounds: TwinBounds) -> tuple[Place, ...]:
+def _free_places(bounds: TwinBounds) -> tuple[Neuron, ...]:
     return tuple(
         (layer, int(unit))
         for layer, hexagons in enumerate(bounds.hexagons)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.array_types import Array
-from vhagar.relaxation.arrays import ADAM
+from vhagar.relaxation.adam import Adam
 from vhagar.relaxation.quadratic.ascent import Ascent
 from vhagar.relaxation.quadratic.differences import Differences
 from vhagar.relaxation.quadratic.dual import DualEvaluation, Multipliers, evaluate
@@ -99,11 +99,10 @@ def improve(
     start: Multipliers,
     schedule: Schedule,
     should_stop: Callable[[], bool] = lambda: False,
-    enough: float = 0.0,
 ) -> tuple[Multipliers, DualEvaluation] | None:
     """Improve the multipliers and return the best found; None if the start gives no bound.
 
-    The steps end once the bound is at most `enough`.
+    The steps end once the bound is at most 0.
     """
     pairs = len(known.places)
     if not pairs:
@@ -118,9 +117,9 @@ def improve(
     if found is None:
         return None
     best = current = (start, found)
-    adam = _Adam(pairs + len(known.inputs))
+    adam = Adam()
     for step in range(schedule.steps):
-        if best[1].value <= enough or should_stop():
+        if best[1].value <= 0 or should_stop():
             break
         length, share = schedule.at(step)
         barrier = share * abs(best[1].value) / max(1, pairs)
@@ -147,26 +146,6 @@ def _without_pairs(known: Differences) -> Multipliers:
 
 def _is_acceptable(value: float, before: float) -> bool:
     return value < before + (_WORSE - 1) * abs(before)
-
-
-class _Adam:
-    """Means of gradients and of their squares."""
-
-    def __init__(self, size: int) -> None:
-        self._mean, self._square, self._count = np.zeros(size), np.zeros(size), 0
-
-    def direction(self, gradient: Array) -> Array:
-        momentum, memory = ADAM
-        self._count += 1
-        self._mean = momentum * self._mean + (1 - momentum) * gradient
-        self._square = memory * self._square + (1 - memory) * gradient**2
-        scale = np.sqrt(self._square / (1 - memory**self._count)) + 1e-300
-        found: Array = self._mean / ((1 - momentum**self._count) * scale)
-        return found
-
-    def slow_down(self) -> None:
-        """Halve the momentum after a step that was too long."""
-        self._mean = self._mean / 2
 
 
 def _moved(multipliers: Multipliers, move: Array) -> Multipliers:

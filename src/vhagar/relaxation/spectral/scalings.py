@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vhagar.array_types import Array
-from vhagar.relaxation.arrays import ADAM
+from vhagar.relaxation.adam import Adam
 from vhagar.relaxation.spectral.expansion import Expansion, Pair
 
 # Vectors of the subspace iteration, and its rounds per gradient step.
 _VECTORS, _ROUNDS = 6, 2
 # Singular values are combined by a norm of this power, so that the largest decrease together.
 _POWER = 40
-# The sizes of the first and of the last step, and the decay rate of the mean of squares.
-_FIRST, _LAST, _MEMORY = 0.08, 0.002, 0.98
+# The sizes of the first and of the last step.
+_FIRST, _LAST = 0.08, 0.002
 # Largest absolute logarithm of a scaling.
 _LARGEST_LOG = 20.0
 
@@ -56,35 +56,22 @@ class ScalingSearch:
             for pair, m in self._matrices.items()
             if 0 not in m.shape
         }
-        self._moments: list[tuple[Array, Array]] | None = None
-        self._taken = 0
 
     def steps(self, count: int, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Take steps of decreasing size."""
-        self._moments, self._taken = None, 0
+        logs = self._logs + self._input_logs
+        adams = [Adam() for _ in logs]
         for k in range(count):
             if should_stop():
                 return
-            self._step(_LAST + (_FIRST - _LAST) * (1 - k / count))
+            size = _LAST + (_FIRST - _LAST) * (1 - k / count)
+            for log, adam, gradient in zip(logs, adams, self._gradients(), strict=True):
+                moved = log - size * adam.direction(gradient)
+                np.clip(moved, -_LARGEST_LOG, _LARGEST_LOG, out=log)
 
     def scalings(self) -> Scalings:
         """The scalings that the steps have found so far."""
         return Scalings(*(tuple(map(_exp32, logs)) for logs in (self._logs, self._input_logs)))
-
-    def _step(self, size: float) -> None:
-        gradients = self._gradients()
-        places = self._logs + self._input_logs
-        if self._moments is None:
-            self._moments = [(np.zeros_like(g), np.zeros_like(g)) for g in gradients]
-        self._taken += 1
-        momentum = ADAM[0]
-        size *= (1 - _MEMORY**self._taken) ** 0.5 / (1 - momentum**self._taken)
-        for log, gradient, moments in zip(places, gradients, self._moments, strict=True):
-            mean, square = moments
-            mean[:] += (1 - momentum) * (gradient - mean)
-            square[:] += (1 - _MEMORY) * (gradient**2 - square)
-            log[:] -= size * mean / (np.sqrt(square) + 1e-30)
-            np.clip(log, -_LARGEST_LOG, _LARGEST_LOG, out=log)
 
     def _gradients(self) -> list[Array]:
         """The mean bound's gradients by the logarithms: first the layers', then the inputs'."""

@@ -21,7 +21,7 @@ from vhagar.relaxation.quick_root import quick_root_bounds
 from vhagar.relaxation.spectral import SpectralBounder, SpectralProof
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
-from vhagar.search.bounders.first_rungs import MOST_KEPT, Rung, rung_bounds
+from vhagar.search.bounders.first_bounds import MOST_KEPT, Rung, rung_bounds
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 

@@ -14,6 +14,7 @@ from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.bounders.cone_cutting import ConeCutting
 from vhagar.search.bounders.subtrees import SubtreeTightener
 from vhagar.search.branch import Brancher, pause_of
 from vhagar.search.entry_splits import EntryBrancher, halvings
@@ -66,6 +67,7 @@ class LpBounder(AbstractBounder):
         self._heuristic = PrimalHeuristic(reduced, send, deadline, plain)
         self._regions = Regions(self._problem, bounds or BoundsCache(), deadline)
         self._brancher = Brancher(next_number, trials=not plain)
+        self._cutting = ConeCutting(wanted=not plain)
         self._tightener = SubtreeTightener() if tightens and not plain else None
         self._next_number = next_number
         self._entries = EntryBrancher(
@@ -94,8 +96,34 @@ class LpBounder(AbstractBounder):
         )
         self._count(evaluation, region_model)
         self._brancher.learn(node, evaluation, incumbent.cutoff)
+        if node.decisions:
+            self._cutting.learn(node.upper, evaluation.upper)
         found = LpBound(evaluation.upper, evaluation.proof or quick, evaluation, node.region)
+        found = self._with_cuts(node, found, region_model, incumbent)
         return self._in_subtree(node, found, region_model, incumbent)
+
+    def _with_cuts(
+        self, node: Node, found: LpBound, region_model: RegionModel, incumbent: Incumbent
+    ) -> LpBound:
+        """The node's bound with cuts that its LP's solution violates, while they pay off."""
+        evaluation = found.evaluation
+        assert evaluation is not None
+        if region_model.bounds.tightening is not None:
+            return (
+                found  # cuts hold for all pairs of a region, and so do the bounds that prove them
+            )
+        while self._cutting.is_due(evaluation, region_model, incumbent):
+            before = evaluation.upper
+            least = self._cutting.least(before, region_model, incumbent)
+            if not region_model.separate(evaluation.answer, *least):
+                break
+            again = region_model.evaluate(node.decisions, before, enough=incumbent.lower)
+            self._count(again, region_model)
+            evaluation = replace(again, proof=again.proof or evaluation.proof)
+            proof = evaluation.proof or found.proof
+            found = LpBound(evaluation.upper, proof, evaluation, node.region)
+            self._cutting.observe(before, evaluation.upper, region_model.separator.possible)
+        return found
 
     def _in_subtree(
         self, node: Node, found: LpBound, region_model: RegionModel, incumbent: Incumbent
@@ -121,6 +149,7 @@ class LpBounder(AbstractBounder):
     def _count(self, evaluation: Evaluation, region_model: RegionModel) -> None:
         work = float(evaluation.answer.iterations * region_model.entries)
         self._brancher.count(work)
+        self._cutting.count(work)
         self._heuristic.count(work)
         if self._tightener is not None:
             self._tightener.count(work)

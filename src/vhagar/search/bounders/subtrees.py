@@ -10,8 +10,8 @@ from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 
-# Decisions from one tightening to the next, and how many may build on each other.
-_EVERY, _MOST_DEEP = 6, 4
+# Decisions from one tightening to the next.
+_EVERY = 6
 # Work (iterations times entries of the model): at first, and as a share of that of nodes' LPs. The
 # share falls with the square of the part of their nodes' gaps that tightenings close. Measured: on
 # conv1 they close a quarter, and branching soon closes as much; on 3x50 they close most of it, and
@@ -35,12 +35,11 @@ class SubtreeTightener:
     def is_due(self, node: Node, evaluation: Evaluation, incumbent: Incumbent) -> bool:
         """Whether a node's bounds are to be tightened before it is branched."""
         last = node.region.tightening
-        decided, depth = (0, 0) if last is None else (last.decided, last.depth)
+        decided = 0 if last is None else last.decided
         return (
             node.region.target is not None
             and evaluation.complete
             and len(node.decisions) >= decided + _EVERY
-            and depth < _MOST_DEEP
             and not incumbent.settles(evaluation.upper)
             and self._spent <= _WORK_AT_FIRST + self._share * self._nodes_work
         )

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from vhagar.errors import InvalidInput
 from vhagar.result.serialize import open_in_one_step
 
-MAGIC, FORMAT = b"VHAGCKPT", 2
+MAGIC, FORMAT = b"VHAGCKPT", 3
 _HEAD = struct.Struct("<8sI32s")
 _LENGTH, _JSON_LENGTH = struct.Struct("<Q"), struct.Struct("<I")
 # Speed matters more than size.

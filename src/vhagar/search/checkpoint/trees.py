@@ -20,6 +20,7 @@ from vhagar.search.tree_state import (
     KeptRegion,
     SearchKind,
     TreeState,
+    cut_count,
 )
 
 TREE_PARTS = {
@@ -74,7 +75,10 @@ def unpacked_tree(about: dict[str, Any], arrays: dict[str, Any], roots: int) -> 
     _require(not bool(np.isnan(proofs["upper"]).any()), "a bound is not a number")
     _require(bool(((twice >= 0) & (twice < count)).all()), "there is no such node")
     lengths = np.array([0, *(region.length for region in regions)])[proofs["region"] + 1]
+    lengths = lengths + 8 * proofs["weighed"].astype(np.int64)
     ends = proofs["offset"] + np.isin(proofs["kind"], WITH_NUMBERS) * lengths
+    cuts = np.array([0, *map(cut_count, (region.blocks for region in regions))])
+    _require(bool((proofs["weighed"] <= cuts[proofs["region"] + 1]).all()), "a cut is missing")
     _require(
         bool(((proofs["offset"] >= 0) & (ends <= scratch.length)).all()), "a proof is incomplete"
     )

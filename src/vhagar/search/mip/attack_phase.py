@@ -15,7 +15,7 @@ from vhagar.array_types import Array
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
 from vhagar.attack.hints import NO_HINT, Hints
 from vhagar.attack.options import AttackOptions
-from vhagar.dataset import named_dataset
+from vhagar.dataset import attack_starts
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool
@@ -39,7 +39,7 @@ def attack_first(run: Run, options: MipOptions, deadline: Deadline) -> Prepared:
         inputs=32, steps=20, basins=1, patience=4, rounds=1, seed=own.seed, device=own.device
     )
     seconds = _SCHEDULE.seconds(deadline.left)
-    dataset = named_dataset(run.options, run.original.domain)
+    dataset = attack_starts(run.options, run.original.domain)
     found = attack_here(run, short, seconds, dataset, _counts(options))
     return _prepared(run, options, found.hints)
 
@@ -57,7 +57,7 @@ class AttackPhase:
         self._earliest_end = now + least
         if _wanted(run, options):
             own = AttackOptions(seed=run.options.seed, device=run.options.device)
-            dataset = named_dataset(run.options, run.original.domain)
+            dataset = attack_starts(run.options, run.original.domain)
             counts = _counts(options)
             self._attack = ConcurrentAttack(run, pool, own, _SCHEDULE, deadline, dataset, counts)
             self._attack.join_when_due()

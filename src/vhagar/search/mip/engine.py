@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vhagar.attack.concurrent import messages
-from vhagar.dataset import named_dataset
+from vhagar.dataset import attack_starts
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput, SolverFailure, SolverUnavailable
 from vhagar.options import Options
@@ -66,7 +66,7 @@ class Mip(AbstractEngine):
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         # Read now, so that a wrong file is an error before the search and not during it.
-        named_dataset(run.options, run.original.domain)
+        attack_starts(run.options, run.original.domain)
         options = self._options(run.options)
         if run.options.processes:
             return _run_in_processes(run, options, deadline)

@@ -13,18 +13,15 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.refinement import refine_layer
 
-# First-order steps per layer of a piece, if there is time.
-REFINING_STEPS = 40
-
 
 def hexagons_of(
     network: Network,
     piece: AbstractPiece,
     ranges: Ranges,
     relations: Sequence[Relations] | None,
-    steps: int,
+    refined: bool = False,
 ) -> list[Hexagons]:
-    """The hexagons of every ReLU layer's inputs."""
+    """The hexagons of every ReLU layer's inputs, `refined` by first-order steps or not."""
     bounds = quick_bounds(network, piece)
     positions = [k for k, layer in enumerate(network.layers) if isinstance(layer, Relu)]
     for layer, position in enumerate(positions):
@@ -34,8 +31,8 @@ def hexagons_of(
         own = None if relations is None else relations[position]
         known = _known(found, ranges, own, position)
         bounds.replace(layer, found.meet(known).tightened())
-        if steps:
-            refine_layer(bounds, layer, steps)
+        if refined:
+            refine_layer(bounds, layer)
     return bounds.hexagons
 
 

@@ -159,9 +159,7 @@ class TargetSearch:
         # A part of a piece has tighter hexagons.
         network, piece = self._problem.network, current.piece
         ranges = known_ranges(network, piece, known.bounds)
-        return replace(
-            known, hexagons=hexagons_of(network, piece, ranges, known.relations, steps=0)
-        )
+        return replace(known, hexagons=hexagons_of(network, piece, ranges, known.relations))
 
     def _start(self, encoding: Encoding) -> Array | None:
         """The attack's hints as a partial start."""

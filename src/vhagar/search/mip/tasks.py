@@ -17,7 +17,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.runtime.pool import AbstractPool, Channel, Finished
 from vhagar.runtime.tasks import TaskWorkers
 from vhagar.search.mip.encoding import known_ranges
-from vhagar.search.mip.hexagons import REFINING_STEPS, hexagons_of
+from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.search.mip.messages import SolverMissing
 from vhagar.search.mip.neuron_bounds import LayerModel
 from vhagar.search.mip.options import MipOptions
@@ -102,8 +102,7 @@ class BoundsWorker:
                 clock=lambda: math.inf if should_stop() else time.monotonic(),
             ).layers
         if self._options.formulation == "lambda":
-            steps = REFINING_STEPS if patient else 0
-            hexagons = hexagons_of(network, piece, ranges, relations, steps)
+            hexagons = hexagons_of(network, piece, ranges, relations, refined=patient)
         return Related(relations, hexagons)
 
 

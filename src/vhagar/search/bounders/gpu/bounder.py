@@ -18,8 +18,8 @@ from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.starts import score_size
 from vhagar.runtime.devices import Tensor, in_parts, require_torch
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
-from vhagar.search.bounders.gpu.place import Place
 from vhagar.search.bounders.gpu.region import GpuRegion
+from vhagar.search.bounders.gpu.region_steps import RegionSteps
 from vhagar.search.bounders.gpu.states import States
 from vhagar.search.bounders.gpu.steps import Iterates
 from vhagar.search.bounders.gpu.tasks import Suitable
@@ -54,7 +54,7 @@ _EFFORTS = {"cuda": Effort(512), "cpu": Effort(8, most_states=2**12)}
 class _Arrived:
     """Nodes of one region whose steps have come close to their bounds: where they ended."""
 
-    place: Place
+    of_region: RegionSteps
     iterates: Iterates
     codes: Tensor
 
@@ -90,14 +90,16 @@ class GpuBounder(AbstractBounder):
         self._effort = _EFFORTS[device.type]
         self._suitable = Suitable(problem)
         self._regions = Regions(problem, bounds or BoundsCache())
-        self._places = RecentlyUsed(_MOST_REGIONS)
+        self._of_regions = RecentlyUsed(_MOST_REGIONS)
 
     def warm_up(self) -> None:
         """Prepare the first piece: what it takes is better spent before there is work."""
         region = Region(self._problem.search_targets[0], 0)
-        place = self._place(region)
-        if place is not None:  # kernels are compiled when they run first
-            place.region.steps.run(place.root, place.region.upper(place.region.codes([()])), 1)
+        of_region = self._steps_of(region)
+        if of_region is not None:  # kernels are compiled when they run first
+            of_region.region.steps.run(
+                of_region.root, of_region.region.upper(of_region.region.codes([()])), 1
+            )
 
     def at_once(self, open_nodes: int) -> int:
         return min(self._effort.batch, 1 + open_nodes // 2)
@@ -106,14 +108,16 @@ class GpuBounder(AbstractBounder):
         """Have the steps of nodes arrive at their bounds."""
         found: list[Bound] = [Bound(node.upper) for node in nodes]
         for region in dict.fromkeys(node.region.whole for node in nodes):
-            place = self._place(region)
-            if place is None:
+            of_region = self._steps_of(region)
+            if of_region is None:
                 continue
             own = [k for k, node in enumerate(nodes) if node.region.whole == region]
 
-            def arrive(begin: int, end: int, place: Place = place, own: list[int] = own) -> None:
+            def arrive(
+                begin: int, end: int, of_region: RegionSteps = of_region, own: list[int] = own
+            ) -> None:
                 part = own[begin:end]
-                arrived = self._arrive(place, [nodes[k] for k in part], incumbent.cutoff)
+                arrived = self._arrive(of_region, [nodes[k] for k in part], incumbent.cutoff)
                 for k, bound in zip(part, arrived, strict=True):
                     found[k] = bound
 
@@ -137,20 +141,20 @@ class GpuBounder(AbstractBounder):
             in_parts(len(own), self._effort.batch, decide)
         return found
 
-    def _place(self, region: Region) -> Place | None:
+    def _steps_of(self, region: Region) -> RegionSteps | None:
         if region not in self._suitable:
             return None
-        if region not in self._places:
+        if region not in self._of_regions:
             region_model = self._regions[region].region_model
             size = score_size(self._problem.network, region_model.piece)
             own = GpuRegion(region_model, size, self._device, self._threads)
             root = own.start()
             steps = self._effort.first_steps
-            self._places[region] = (
-                None if root is None else Place(own, root, self._states(own), steps)
+            self._of_regions[region] = (
+                None if root is None else RegionSteps(own, root, self._states(own), steps)
             )
-        self._places.move_to_end(region)
-        found: Place | None = self._places[region]
+        self._of_regions.move_to_end(region)
+        found: RegionSteps | None = self._of_regions[region]
         return found
 
     def _states(self, region: GpuRegion) -> States:
@@ -168,21 +172,21 @@ class GpuBounder(AbstractBounder):
                     raise
                 capacity //= 2
 
-    def _arrive(self, place: Place, nodes: list[Node], cutoff: float) -> list[Bound]:
+    def _arrive(self, of_region: RegionSteps, nodes: list[Node], cutoff: float) -> list[Bound]:
         """Where a node's end is not known, its steps begin at that of the root."""
         torch = require_torch()
-        kept = [k for k, node in enumerate(nodes) if node.number in place.states]
-        strange = [k for k, node in enumerate(nodes) if node.number not in place.states]
-        iterates, codes = place.states.take([nodes[k].number for k in kept])
+        kept = [k for k, node in enumerate(nodes) if node.number in of_region.states]
+        strange = [k for k, node in enumerate(nodes) if node.number not in of_region.states]
+        iterates, codes = of_region.states.take([nodes[k].number for k in kept])
         rows = list(kept)
         if strange:
-            ended, own, distance = place.arrivals([nodes[k] for k in strange], cutoff)
+            ended, own, distance = of_region.arrivals([nodes[k] for k in strange], cutoff)
             near = np.flatnonzero(distance <= _FAR)
             index = torch.as_tensor(near, device=self._device)
             iterates = iterates.followed_by(ended.take(index))
             codes = torch.cat([codes, own[index]])
             rows += [strange[k] for k in near.tolist()]
-        batch = _Arrived(place, iterates, codes)
+        batch = _Arrived(of_region, iterates, codes)
         found: list[Bound] = [Bound(node.upper) for node in nodes]
         for row, k in enumerate(rows):
             found[k] = GpuBound(nodes[k].upper, None, batch, row)
@@ -194,7 +198,7 @@ class GpuBounder(AbstractBounder):
         rows = [bound.row for _, bound in bounded if isinstance(bound, GpuBound)]
         batch = next(bound.batch for _, bound in bounded if isinstance(bound, GpuBound))
         assert batch is not None
-        region = batch.place.region
+        region = batch.of_region.region
         index = torch.as_tensor(rows, device=self._device)
         iterates, codes = batch.iterates.take(index), batch.codes[index]
         nodes = [node for node, _ in bounded]
@@ -217,7 +221,7 @@ class GpuBounder(AbstractBounder):
         gained = torch.as_tensor(known - reached, dtype=torch.float32, device=self._device)
         region.learn(at, branching.gains[chosen], gained.clamp(min=0).reshape(2, -1).T)
         children = self._nodes(region, parents, at.tolist(), bounds)
-        batch.place.states.keep([child.number for child in children], ended, decided)
+        batch.of_region.states.keep([child.number for child in children], ended, decided)
         count = len(parents)
         for k, row in enumerate(chosen.tolist()):
             pair = (children[k], children[count + k])

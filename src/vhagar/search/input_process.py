@@ -113,7 +113,7 @@ class InputSearches:
         return logged
 
 
-class InputsBeside:
+class InputProcess:
     """The searches by inputs as the main search sees them: it has them go on now and then."""
 
     def __init__(self, run: Run, note: Callable[[InputsReport], None]) -> None:

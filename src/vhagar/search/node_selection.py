@@ -1,4 +1,4 @@
-"""The frontiers of the searches that go on side by side: which nodes come next, and what is known.
+"""Node selection among the searches that go on side by side: which nodes come next, what is known.
 
 The main search branches on signs of neurons. Beside it there are a search that branches on slopes,
 one for the ceiling, and one that halves boxes of inputs, each only where it can help.
@@ -16,7 +16,7 @@ from vhagar.search.bounders.size import is_large, is_small
 from vhagar.search.ceiling import Ceiling
 from vhagar.search.checkpoint import Checkpoint, SearchState
 from vhagar.search.frontier import MOST_HANDED_OUT, Frontier
-from vhagar.search.input_beside import InputsBeside, InputsReport
+from vhagar.search.input_process import InputProcess, InputsReport
 from vhagar.search.input_search import splits_inputs
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import Explored
@@ -55,7 +55,7 @@ class Frontiers:
         largest = max(map(run.interval.computed_upper, problem.search_targets))
         self.ceiling = Ceiling(run.original, largest, self._frontier_of)
         by_inputs = inputs and problem is run.original and splits_inputs(problem)
-        self.boxes = InputsBeside(run, self._record_boxes) if by_inputs else None
+        self.boxes = InputProcess(run, self._record_boxes) if by_inputs else None
         by_slopes = slopes and not is_large(problem)
         small = is_small(problem)
         later, self._first_nodes = (_HEAD_START, _BEFORE_CEILING_SMALL) if small else (0.0, 0)

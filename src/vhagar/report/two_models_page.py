@@ -16,7 +16,7 @@ from vhagar.report.html import (
     table,
     text,
 )
-from vhagar.report.two import CoverageVerdict, ModelComparison
+from vhagar.report.two_models import CoverageVerdict, ModelComparison
 from vhagar.result import CoverageCounts
 from vhagar.result.serialize import write_bytes
 from vhagar.sweep.class_coverage import over, share
@@ -45,7 +45,8 @@ def _head(found: ModelComparison, name: str) -> str:
         (str(found.count("unasked")), "pairs: not asked of both"),
     ]
     lead = (
-        f"A is {found.first.name}, B is {found.second.name}. Bounds are compared in percent of the "
+        f"A is {found.first.name}, B is {found.second.name}. {found.conclusion} "
+        "Bounds are compared in percent of the "
         "largest confidence that each network can reach in a class, because scores have no common "
         "unit. A smaller bound is more robust."
     )

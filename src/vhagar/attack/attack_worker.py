@@ -41,7 +41,12 @@ class AttackJob:
 
 @dataclass(frozen=True)
 class StopAttack:
-    """Tells the attack to stop at once."""
+    """Tells the attack to stop once it has had `work` seconds of processor time.
+
+    Without any, it stops at once. On a busy machine, one that leaves by the clock has hardly begun.
+    """
+
+    work: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +62,19 @@ def attack_in_worker(job: AttackJob, channel: Channel) -> None:
     The parent may send suggestions (see `attack`), one per message, or `StopAttack` at any time.
     """
     received: queue.SimpleQueue[Suggestion] = queue.SimpleQueue()
-    stopped = threading.Event()
+    begun, most_work = time.process_time(), math.inf
 
     def listen() -> None:
+        nonlocal most_work
         try:
-            while not isinstance(message := channel.receive(), StopAttack):
-                received.put(message)
+            while most_work > 0:
+                message = channel.receive()
+                if isinstance(message, StopAttack):
+                    most_work = message.work
+                else:
+                    received.put(message)
         except (EOFError, OSError, pickle.UnpicklingError):
-            pass  # the parent is gone
-        stopped.set()
+            most_work = 0.0  # the parent is gone
 
     threading.Thread(target=listen, daemon=True).start()
     found = attack(
@@ -74,7 +83,7 @@ def attack_in_worker(job: AttackJob, channel: Channel) -> None:
         options=job.options,
         dataset=job.dataset,
         on_attack=channel.send,
-        should_stop=stopped.is_set,
+        should_stop=lambda: time.process_time() - begun >= most_work,
         suggestions=lambda: _drained(received),
     )
     channel.send(HintsFound(found.hints))

@@ -17,6 +17,7 @@ from vhagar.report.compare import Comparison, compared
 from vhagar.report.data import Group, StudyData
 from vhagar.report.reading import read_store
 from vhagar.result import CoverageCounts
+from vhagar.result.numbers import up
 from vhagar.sweep.class_coverage import over, share, total
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.settings import Settings
@@ -116,7 +117,29 @@ class ModelComparison:
             about = f"{pair.first.perturbation}{over(pair.first.over)}"
             lines.append(f"{about}: {pair.sentence}")
             lines += [coverage_line(each) for each in self.coverage_of(pair) if each.source is None]
-        return lines
+        return [*lines, f"In all: {self.conclusion}"]
+
+    @property
+    def conclusion(self) -> str:
+        """What is proven in all, about the data set and about pairs of classes."""
+        totals = [each.more_robust for each in self.coverages if each.source is None]
+        better, worse = totals.count("first"), totals.count("second")
+        data = "Of the data set, neither is better for certain. " if totals else ""
+        if better or worse:
+            data = (
+                f"Of the data set, A is better for certain under {better} of "
+                f"{len(totals)} perturbations, B under {worse}. "
+            )
+        verdicts = [each for pair in self.pairs for each in pair.verdicts]
+        first, second = self.count("first"), self.count("second")
+        if all(pair.equal for pair in self.pairs):
+            apart = up(max(each.apart for each in verdicts))
+            pairs = f"all are equal to within {apart} percentage points"
+        elif first or second:
+            pairs = f"A is proven more robust for {first}, B for {second}"
+        else:
+            pairs = "none tells the two apart yet"
+        return f"{data}Of {len(verdicts)} pairs of classes, {pairs}."
 
     def coverage_of(self, pair: Comparison) -> list[CoverageVerdict]:
         asked = (pair.first.perturbation, pair.first.over)

@@ -1,4 +1,4 @@
-"""The first rungs of the ladder: bounds of roots that every network has within seconds.
+"""The first bounds of roots, rung by rung: those that every network has within seconds.
 
 Interval arithmetic on the copies and on their difference takes one pass forward; the quick slopes
 of the twin dual, layer by layer, take longer and give more. Whoever goes on from there, linear

@@ -1,4 +1,4 @@
-"""The bounding in batches as the search sees it: in a process beside its workers, or here.
+"""Drives the bounding in batches from the search: in a process beside its workers, or here.
 
 Nothing of torch is imported before there is something to bound.
 """
@@ -30,14 +30,14 @@ _MOST_FRUITLESS = 3
 _LAG, _PATIENCE = 0.15, 8.0
 
 
-class GpuBeside:
+class GpuProcess:
     """A process that takes nodes by the thousand. It is given none before it is ready.
 
     Where it is `required`, it works without a GPU, too.
     """
 
     def __init__(self, run: Run, name: int, pool: AbstractPool, required: bool) -> None:
-        from vhagar.search.bounders.gpu.worker import explore_on_gpu
+        from vhagar.search.bounders.gpu.gpu_worker import explore_on_gpu
 
         self.name = name
         self._run = run

@@ -14,8 +14,8 @@ from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import Run
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search import search as search_module
-from vhagar.search.bounders import first_rungs
-from vhagar.search.bounders.first_rungs import Rung, programs_fit, rung_bounds
+from vhagar.search.bounders import first_bounds
+from vhagar.search.bounders.first_bounds import Rung, programs_fit, rung_bounds
 from vhagar.search.search import Search
 from vhagar.search.worker import AnyTask, SearchWorker, SignTask
 from vhagar_check import check
@@ -112,7 +112,7 @@ def test_bounds_are_shared(problem: Problem) -> None:
 def test_linear_programs_must_fit_many_times(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_rungs, "lp_seconds", lambda bounds: 1.0)
+    monkeypatch.setattr(first_bounds, "lp_seconds", lambda bounds: 1.0)
     assert programs_fit(problem, BoundsCache(), NEVER)
     assert programs_fit(problem, BoundsCache(), Deadline.after(1000))
     assert not programs_fit(problem, BoundsCache(), Deadline.after(5))

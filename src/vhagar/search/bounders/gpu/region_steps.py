@@ -1,4 +1,4 @@
-"""A region on the device with what its nodes have in common: where their steps begin, and how."""
+"""The first steps of a region's nodes on the device: where they begin, and their balance."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _BALANCES, _TUNED_BY = (BALANCE, 0.05, 0.5, 1.5), 16
 _ROUNDS, _CLOSE = 4, 0.1
 
 
-class Place:
-    """The nodes of one region on the device: where steps of new ones start, and others end."""
+class RegionSteps:
+    """Takes the first steps of nodes of one region, from where those of its root ended."""
 
     def __init__(self, region: GpuRegion, root: Iterates, states: States, steps: int) -> None:
         self.region = region

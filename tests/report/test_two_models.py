@@ -15,8 +15,8 @@ from vhagar import InvalidInput
 from vhagar.cli.main import main
 from vhagar.network import Affine, Relu
 from vhagar.report.data import Entry, StudyData
-from vhagar.report.two import CoverageVerdict, Side, compare_sides
-from vhagar.report.two_page import two_page
+from vhagar.report.two_models import CoverageVerdict, Side, compare_sides
+from vhagar.report.two_models_page import two_page
 from vhagar.result import Coverage, CoverageCounts
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
 
@@ -61,6 +61,18 @@ def test_proven_overlapping_and_not_asked_are_kept_apart(sides: tuple[Side, Side
     # 80 % are proven of A's, and of B's at most 25 % can be robust; in all, at most 40 %.
     assert data == {None: "first", 0: "first", 1: "unasked"}
     assert "A is better, for certain" in "\n".join(found.lines)
+    assert found.lines[-1] == (
+        "In all: Of the data set, A is better for certain under 1 of 1 perturbations, B under 0. "
+        "Of 3 pairs of classes, A is proven more robust for 1, B for 0."
+    )
+
+
+def test_a_comparison_that_proves_nothing_says_so(
+    make_entry: MakeEntry, make_study: MakeStudy
+) -> None:
+    study = make_study(make_entry({1: (0.0, 9.0)}), make_entry({1: (0.0, 8.0)}, network="two"))
+    found = compare_sides(*(Side(name, PRINTS[name], study) for name in ("one", "two")))
+    assert found.conclusion == "Of 1 pairs of classes, none tells the two apart yet."
 
 
 def test_the_other_way_round_is_the_mirror_image(sides: tuple[Side, Side]) -> None:
@@ -101,6 +113,7 @@ def test_the_page_and_the_json_say_it(sides: tuple[Side, Side]) -> None:
     found = compare_sides(*sides)
     page = two_page(found)
     assert "one and two" in page
+    assert found.conclusion in page
     assert "40 robust, 9 not known, 1 attacked" in page
     assert page.count("<td>A</td>") == 2
     stated = json.loads(json.dumps(found.to_dict()))
@@ -127,7 +140,11 @@ def test_a_rescaled_copy_is_as_robust_as_before(
     words += ["--store", files["s.db"], "-o", files["c.html"], "--json", files["c.json"]]
     demands = ["--require", "not-worse", "--require", "coverage>=0.01", "--junit", files["j.xml"]]
     assert main(["compare", *words, *demands]) == 0
-    assert "equal to within" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "They are equal to within" in printed
+    assert (
+        "neither is better for certain. Of 2 pairs of classes, all are equal to within" in printed
+    )
     assert "<failure" not in (tmp_path / "j.xml").read_text()
     stated = json.loads((tmp_path / "c.json").read_text())
     counts = stated["pairs"][0]["counts"]
@@ -156,7 +173,7 @@ def test_not_worse_needs_a_proof_either_way(
 ) -> None:
     by_name = {side.name: side for side in sides}
     found = compare_sides(*(by_name[name] for name in pair))
-    monkeypatch.setattr("vhagar.report.two.compare", lambda *_, **__: found)
+    monkeypatch.setattr("vhagar.report.two_models.compare", lambda *_, **__: found)
     words = ["compare", "a", "b", "--require", "not-worse", "--junit", str(tmp_path / "j.xml")]
     assert main(words) == code
     printed = capsys.readouterr().out

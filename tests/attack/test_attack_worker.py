@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from vhagar import Problem
 from vhagar.attack import AttackFound, AttackOptions
-from vhagar.attack.worker import AttackJob, HintsFound, StopAttack, attack_in_worker
+from vhagar.attack.attack_worker import AttackJob, HintsFound, StopAttack, attack_in_worker
 from vhagar.runtime.pool import Channel
 from vhagar.runtime.processes import ProcessPool
 
@@ -41,6 +42,25 @@ def test_it_ends_when_it_is_told(corner: Problem) -> None:
         AttackJob(corner, replace(_SMALL, rounds=None)), Channel(sent.append, StopAttack)
     )
     assert isinstance(sent[-1], HintsFound)
+
+
+def test_it_ends_once_it_has_had_its_share_of_a_processor(corner: Problem) -> None:
+    """However long that takes by the clock."""
+    messages: list[Any] = [StopAttack(0.5)]
+    over = threading.Event()
+
+    def receive() -> Any:
+        if messages:
+            return messages.pop()
+        over.wait()
+        raise EOFError
+
+    begun = time.process_time()
+    attack_in_worker(
+        AttackJob(corner, replace(_SMALL, rounds=None)), Channel(lambda message: None, receive)
+    )
+    assert 0.5 <= time.process_time() - begun < 20.0
+    over.set()
 
 
 def test_it_ends_with_its_parent(corner: Problem) -> None:

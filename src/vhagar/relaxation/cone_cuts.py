@@ -1,0 +1,121 @@
+"""Facts about the outputs of neurons that see little: cuts, each with a proof of its own.
+
+An LP bounds every neuron pair by its own hexagon, although neurons that see the same few pixels
+cannot all be at the worst corners of their hexagons at once. A *cone cut* says so for one linear
+function of their outputs: over all pairs of a region,
+
+    a . relu(s) + b . relu(t) <= limit
+
+for some units of a ReLU layer. It is proved by branch and bound inside the units' cone of
+influence: a small tree of decided signs, with multipliers of the twin dual at its leaves.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vhagar.array_types import Array, Index
+from vhagar.relaxation.twin_dual import Backward, unit
+
+# A ReLU layer, a unit of it, and a copy: the sign that an inner node of a cut's tree decides.
+Split = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class ConeCut:
+    """A cut and its proof.
+
+    `units` of ReLU layer `layer` have the coefficients `a` and `b`. `tree` lists the proof's nodes
+    in preorder, the child with the negative sign first; a leaf is None. `seen[k]` are the undecided
+    units of layer k in the cone, for all layers up to `layer`, and `multipliers[k]` their `(p, q)`,
+    each `(leaves, len(seen[k]))` in float32. The `limit` is proven with exactly these numbers.
+    """
+
+    layer: int
+    units: Index
+    a: Array
+    b: Array
+    limit: float
+    tree: tuple[Split | None, ...]
+    seen: tuple[Index, ...]
+    multipliers: tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
+
+
+_numbers = itertools.count()
+
+
+@dataclass(eq=False)
+class ConeCuts:
+    """The cuts of a region, in the order in which they were found; it only grows.
+
+    `number` tells apart the lists of one process.
+    """
+
+    cuts: list[ConeCut] = field(default_factory=list)
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    def __len__(self) -> int:
+        return len(self.cuts)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedCuts:
+    """Cuts of a region with weights `(rows, cuts)` that are at least 0, in a bound.
+
+    For all pairs, `weight * (limit - a . relu(s) - b . relu(t)) >= 0`; so it may be added to what
+    is bounded.
+    """
+
+    cuts: Sequence[ConeCut]
+    weights: Array
+
+    def to(self, layer: int, state: Backward, size: Array | None) -> Backward:
+        """Add the cuts of a layer to coefficients on its outputs, whose absolute values are at
+        most `size` in either copy."""
+        chosen = [k for k, cut in enumerate(self.cuts) if cut.layer == layer]
+        chosen = [k for k in chosen if self.weights[:, k].any()]
+        if not chosen:
+            return state
+        a, b, constant = state.a.copy(), state.b.copy(), state.constant
+        weight, paid = abs(a) + abs(b), abs(constant)
+        for k in chosen:
+            cut, factor = self.cuts[k], self.weights[:, k, None]
+            a[:, cut.units] -= factor * cut.a
+            b[:, cut.units] -= factor * cut.b
+            weight[:, cut.units] += factor * (abs(cut.a) + abs(cut.b))
+            constant = constant + self.weights[:, k] * cut.limit
+            paid = paid + self.weights[:, k] * abs(cut.limit)
+        error = state.error
+        if size is not None:
+            terms = 2 * len(chosen) + 2
+            error = error + unit(terms, a) * (weight @ size + paid)
+            # What products lose to underflow meets outputs of at most this size.
+            lost = 2.0**-1000 * (1.0 + float(size.sum()))
+            error = error + lost * (1.0 + self.weights.sum(axis=1))
+        return Backward(a, b, constant, error)
+
+
+def leaf_signs(cut: ConeCut) -> list[list[tuple[Split, bool]]]:
+    """The decided signs of each leaf, in the order of the leaves."""
+    found: list[list[tuple[Split, bool]]] = []
+    waiting: list[list[tuple[Split, bool]]] = [[]]
+    for node in cut.tree:
+        path = waiting.pop()
+        if node is None:
+            found.append(path)
+        else:
+            waiting += [[*path, (node, True)], [*path, (node, False)]]
+    assert not waiting, "a tree ends with its last leaf"
+    return found
+
+
+def coefficients_of(cut: ConeCut, size: int) -> tuple[Array, Array]:
+    """The cut's coefficients on all `size` units of its layer, `(1, size)` each."""
+    a, b = np.zeros((2, 1, size))
+    a[0, cut.units], b[0, cut.units] = cut.a, cut.b
+    return a, b

@@ -1,0 +1,139 @@
+"""Find cone cuts: maximise a linear function of a few neurons' outputs, exactly or nearly so.
+
+Branch and bound inside the cone of influence of a group of neurons that see the same part of the
+layer below.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+
+import numpy as np
+from scipy import sparse
+
+from vhagar.array_types import Array, Index
+from vhagar.relaxation.cone_cuts import ConeCut, Split
+from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.lp.cone import Cone, Leaf, Path
+from vhagar.solver.lp_answer import LpAnswer, LpStatus
+
+# The search in a cone ends once this share of what the cut could cut off is still open.
+_NEARLY = 0.2
+# Decisions on one path; a checker takes no deeper trees than 64.
+_DEEPEST = 60
+
+
+def cone_cut(cone: Cone, a: Array, b: Array, level: float, most: int) -> ConeCut | None:
+    """A cut for coefficients `(units,)` that lies below `level`, if one is found.
+
+    `level` is the value that a cut has to cut off; the search takes at most `most` LPs.
+    """
+    leaves = _ConeSearch(cone, a, b, level, most).leaves()
+    if leaves is None:
+        return None
+    cut = cone.cut(a, b, *_in_preorder(leaves))
+    # A region without any pair has no finite limit; a cut is no place to say so.
+    return cut if -math.inf < cut.limit < level else None
+
+
+class _ConeSearch:
+    """Best-first branch and bound in a cone, for one linear function of the outputs."""
+
+    def __init__(self, cone: Cone, a: Array, b: Array, level: float, most: int) -> None:
+        self._cone, self._a, self._b = cone, a, b
+        self._level, self._most = level, most
+        self._best = cone.known_value(a, b)
+        self._count = itertools.count()
+        self._closed: list[Leaf] = []
+
+    def leaves(self) -> list[Leaf] | None:
+        """The leaves of the search tree; None if no cut lies much below the level."""
+        cone = self._cone
+        cost, self._constant = cone.cost(self._a, self._b)
+        if not cost.any() or not self._is_promising():
+            return None
+        worths = cone.worths(self._a, self._b)
+        cone.aim(cost)
+        answer = cone.solved((), None)
+        if not answer.optimal:
+            return None
+        root = self._optimal((), answer)
+        self._level = min(self._level, root.value)
+        if not self._is_promising():
+            return None
+        cone.decide()
+        heap, solved = [(-root.value, next(self._count), root)], 1
+        while heap and solved < self._most and self._is_promising():
+            if -heap[0][0] <= self._enough:
+                break
+            leaf = heapq.heappop(heap)[-1]
+            assert leaf.primal is not None, "others are closed"
+            split = cone.best_sign(leaf.path, leaf.primal, worths)
+            if split is None or len(leaf.path) >= _DEEPEST:
+                self._closed.append(leaf)
+                continue
+            for positive in (False, True):
+                path = (*leaf.path, (split, positive))
+                child = self._leaf(path, cone.solved(path, leaf.basis), leaf)
+                solved += 1
+                if child.primal is None:
+                    self._closed.append(child)
+                else:
+                    heapq.heappush(heap, (-child.value, next(self._count), child))
+        leaves = self._closed + [leaf for _, _, leaf in heap]
+        return leaves if self._is_promising() and len(leaves) > 1 else None
+
+    @property
+    def _enough(self) -> float:
+        return self._best + _NEARLY * max(self._level - self._best, 0.0)
+
+    def _is_promising(self) -> bool:
+        """Whether the maximum may still be well below the level."""
+        return self._best < self._level
+
+    def _leaf(self, path: Path, answer: LpAnswer, parent: Leaf) -> Leaf:
+        if answer.optimal:
+            return self._optimal(path, answer)
+        ray = answer.duals if answer.status is LpStatus.INFEASIBLE else None
+        return Leaf(path, parent.value, parent.duals, None, None, ray)
+
+    def _optimal(self, path: Path, answer: LpAnswer) -> Leaf:
+        assert answer.primal is not None
+        assert answer.duals is not None
+        value = self._cone.value_at(answer.primal, self._a, self._b)
+        self._best = max(self._best, value)
+        upper = answer.objective + self._constant
+        return Leaf(path, upper, answer.duals, answer.primal, self._cone.basis())
+
+
+def _in_preorder(leaves: list[Leaf]) -> tuple[list[Split | None], list[Leaf]]:
+    """The tree that the leaves' paths form, in preorder, and the leaves in its order."""
+    tree: list[Split | None] = []
+    ordered: list[Leaf] = []
+
+    def visit(below: list[Leaf], depth: int) -> None:
+        if len(below) == 1 and len(below[0].path) == depth:
+            tree.append(None)
+            ordered.append(below[0])
+            return
+        tree.append(below[0].path[depth][0])
+        for positive in (False, True):
+            visit([leaf for leaf in below if leaf.path[depth][1] is positive], depth + 1)
+
+    visit(leaves, 0)
+    return tree, ordered
+
+
+def groups(bounds: TwinBounds, layer: int) -> list[Index]:
+    """The units of a layer in groups that see the same units of the layer below."""
+    matrix = sparse.csr_array(bounds.stages[layer].matrix())
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    found: dict[bytes, list[int]] = {}
+    hexagons = bounds.hexagons[layer]
+    for unit in np.flatnonzero(~hexagons.off).tolist():
+        seen = matrix.indices[matrix.indptr[unit] : matrix.indptr[unit + 1]]
+        found.setdefault(seen.astype(np.int64).tobytes(), []).append(unit)
+    return [np.array(units, dtype=np.int64) for units in found.values()]

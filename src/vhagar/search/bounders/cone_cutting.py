@@ -1,0 +1,78 @@
+"""When cone cuts are looked for: where they are likely to gain more than branching would."""
+
+from __future__ import annotations
+
+import math
+
+from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
+from vhagar.search.incumbent import Incumbent
+
+# The most work in cones, relative to that of the nodes' LPs.
+_SHARE = 1.0
+# Shares of the gap that each cut must cut off, and all cuts of a node together at the least.
+_WORTH, _TOGETHER = 0.01, 0.1
+# Cuts in one LP, relative to its rows.
+_MOST = 1.0
+# What cuts gain of what they might, by what is known of the outputs, before that was observed.
+_REALISED = 0.5
+# Weight of the newest observation in a mean.
+_NEWEST = 0.1
+
+
+class ConeCutting:
+    """Decides at which nodes cuts are looked for.
+
+    To lower a bound by k times what one decision gains takes some `2^k` nodes. A round of cuts that
+    gains as much is worth that many, so cuts are looked for where they are likely to gain enough
+    for what they cost.
+    """
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._node_work, self._nodes, self._rounds = 0.0, 0, 0
+        self._decision_gain = 0.0
+        self._realised = _REALISED
+
+    def count(self, work: float) -> None:
+        """Count the work of a node's LP."""
+        self._node_work += work
+        self._nodes += 1
+
+    def learn(self, parent: float, upper: float) -> None:
+        """Observe what a decision gained."""
+        if math.isfinite(parent - upper):
+            self._decision_gain += _NEWEST * (max(parent - upper, 0.0) - self._decision_gain)
+
+    def is_due(
+        self, evaluation: Evaluation, region_model: RegionModel, incumbent: Incumbent
+    ) -> bool:
+        """Whether there may be cuts, and time for them."""
+        if not self._wanted or region_model.target is None or not evaluation.complete:
+            return False
+        if incumbent.settles(evaluation.upper):
+            return False
+        if len(region_model.formula.cuts) > _MOST * region_model.model.model.row_count:
+            return False
+        separator = region_model.separator
+        return bool(separator.layers) and separator.work <= _SHARE * self._node_work
+
+    def least(
+        self, upper: float, region_model: RegionModel, incumbent: Incumbent
+    ) -> tuple[float, float]:
+        """By how much a solution must violate a cut, and all cuts together."""
+        gap = max(upper - incumbent.lower, 0.0)
+        return _WORTH * gap, self._enough(gap, region_model)
+
+    def _enough(self, gap: float, region_model: RegionModel) -> float:
+        """What cuts must cut off to be worth as many nodes as they cost."""
+        separator = region_model.separator
+        cost = separator.work / self._rounds if self._rounds else separator.expected_work
+        nodes = max(cost * self._nodes / max(self._node_work, 1.0), 2.0)
+        return max(_TOGETHER * gap, self._decision_gain * math.log2(nodes) / self._realised)
+
+    def observe(self, before: float, after: float, possible: float) -> None:
+        """Observe what a round of cuts gained of what was possible."""
+        self._rounds += 1
+        if possible > 0 and math.isfinite(before - after):
+            share = min(max((before - after) / possible, 0.05), 1.0)
+            self._realised += 2 * _NEWEST * (share - self._realised)

@@ -1,0 +1,19 @@
+"""Cone cuts as certificates have them."""
+
+from __future__ import annotations
+
+from vhagar.relaxation.cone_cuts import ConeCut
+from vhagar.result.certificate import with_json
+
+
+def cut_block(cut: ConeCut) -> bytes:
+    """A block of one cut and its proof. It does not state the limit, which a checker computes."""
+    about = {
+        "layer": int(cut.layer),
+        "units": cut.units.tolist(),
+        "seen": [units.tolist() for units in cut.seen],
+        "tree": [0 if split is None else [int(part) for part in split] for split in cut.tree],
+    }
+    parts = [cut.a.astype("<f8").tobytes(), cut.b.astype("<f8").tobytes()]
+    parts += [part.astype("<f4").tobytes() for both in cut.multipliers for part in both]
+    return with_json({"cuts": [about]}, *parts)

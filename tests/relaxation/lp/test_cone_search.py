@@ -1,0 +1,249 @@
+"""Cone cuts hold for every pair of a perturbation, exactly, and bounds that use them do, too."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vhagar import Network, Problem
+from vhagar.errors import SolverFailure
+from vhagar.network import Affine, Relu, SparseAffine
+from vhagar.relaxation.cone_cuts import ConeCut, WeightedCuts, leaf_signs
+from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
+from vhagar.relaxation.lp import cone_separation
+from vhagar.relaxation.lp.cone import Cone
+from vhagar.relaxation.lp.cone_search import cone_cut, groups
+from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.relaxation.twin_dual import Backward
+from vhagar.solver.lp_answer import LpAnswer, LpStatus
+from vhagar.solver.simplex import Simplex
+
+from ...oracle.exact import rationals
+from ...pooled import pooled_problem
+from ..samples import (
+    SHAPE,
+    ExactNetwork,
+    Rng,
+    Values,
+    domain_of,
+    every_perturbation,
+    pairs,
+    pieces_of,
+)
+
+
+def halves(rng: Rng, linear: bool = False) -> Network:
+    """Two ReLU layers whose units see one half of the image each, and a dense one behind them.
+
+    With `linear`, the last unit of each half is linear.
+    """
+    first, second = np.zeros((6, 6)), np.zeros((6, 6))
+    for half in (slice(0, 3), slice(3, 6)):
+        first[half, half], second[half, half] = rng.normal(size=(2, 3, 3))
+    passes = np.array([False, False, True] * 2) if linear else None
+    return Network(
+        (
+            SparseAffine(first, 0.3 * rng.normal(size=6), SHAPE, (6,)),
+            Relu((6,)),
+            SparseAffine(second, 0.3 * rng.normal(size=6), (6,), (6,)),
+            Relu((6,), passes),
+            Affine(rng.normal(size=(3, 6)), 0.1 * rng.normal(size=3), (6,), (3,)),
+        ),
+        SHAPE,
+    )
+
+
+def bounds_of(network: Network, text: str, clip: bool) -> list[TwinBounds]:
+    pieces = pieces_of(text, clip, domain_of("plain"))
+    return [quick_bounds(network, piece) for piece in pieces]
+
+
+def cuts_of(bounds: TwinBounds, rng: Rng, level: float = math.inf) -> list[ConeCut]:
+    found = []
+    for units in groups(bounds, 1):
+        cone = Cone(bounds, 1, units)
+        for a, b in rng.normal(size=(2, 2, len(units))):
+            found += [cut for cut in [cone_cut(cone, a, b, level, 60)] if cut is not None]
+    return found
+
+
+def outputs(values: Values, network: Network, layer: int) -> np.ndarray:
+    relu = [part for part in network.layers if isinstance(part, Relu)][layer]
+    entering = values.entering[layer]
+    passes = np.False_ if relu.linear is None else relu.linear
+    return np.where(passes, entering, np.maximum(entering, Fraction(0)))
+
+
+@every_perturbation
+@pytest.mark.parametrize("linear", [False, True])
+def test_cuts_hold_for_every_pair(text: str, clip: bool, linear: bool) -> None:
+    rng = np.random.default_rng(len(text))
+    network = halves(rng, linear)
+    exact, found = ExactNetwork(network), 0
+    for bounds in bounds_of(network, text, clip):
+        cuts = cuts_of(bounds, rng)
+        found += len(cuts)
+        for pair in pairs(bounds.piece, rng, 15):
+            first, second = (outputs(exact(x), network, 1) for x in (pair.exact, pair.exact_p))
+            for cut in cuts:
+                value = rationals(cut.a) @ first[cut.units] + rationals(cut.b) @ second[cut.units]
+                assert value <= Fraction(cut.limit)
+    assert found
+
+
+def test_a_cut_is_nearly_the_maximum_and_below_the_relaxation() -> None:
+    """All corners of the pixels of a half, both copies: a ReLU network's maximum over a box need
+    not be at one, but is not far above."""
+    rng = np.random.default_rng(4)
+    network = halves(rng)
+    (bounds, *_) = bounds_of(network, "linf(1)", True)
+    units, _ = groups(bounds, 1)
+    a, b = rng.normal(size=(2, len(units)))
+    one, many = (cone_cut(Cone(bounds, 1, units), a, b, math.inf, most) for most in (2, 500))
+    assert one is not None
+    assert many is not None
+    points = np.array(np.meshgrid(*[np.linspace(0, 1, 9)] * 3)).reshape(3, -1).T
+    images = np.hstack([points, np.zeros_like(points)])
+    entering, _ = network.preactivations(images)
+    exact = np.maximum(entering[1][:, units], 0)
+    best = float((exact @ a).max() + (exact @ b).max())
+    assert best <= many.limit < one.limit
+    assert many.limit <= best + 0.2 * (one.limit - best)
+
+
+def test_no_cut_above_the_level() -> None:
+    rng = np.random.default_rng(5)
+    (bounds, *_) = bounds_of(halves(rng), "linf(0.1)", True)
+    assert cuts_of(bounds, rng, level=-1e9) == []
+
+
+@pytest.mark.parametrize("limit", [-math.inf, math.inf])
+def test_no_cut_without_a_finite_limit(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    (bounds, *_) = bounds_of(halves(rng), "linf(1)", True)
+    assert cuts_of(bounds, rng)
+    monkeypatch.setattr(
+        Cone, "_bounds", lambda cone, a, b, duals, paths: np.full(len(duals), limit)
+    )
+    assert cuts_of(bounds, rng) == []
+
+
+def test_leaves_cover_all_signs() -> None:
+    rng = np.random.default_rng(6)
+    (bounds, *_) = bounds_of(halves(rng), "linf(1)", True)
+    for cut in cuts_of(bounds, rng):
+        leaves = leaf_signs(cut)
+        assert len(leaves) == len(cut.multipliers[0][0]) == (len(cut.tree) + 1) // 2
+        splits = sorted({split for path in leaves for split, _ in path})
+        for bits in rng.integers(2, size=(50, len(splits))).astype(bool):
+            signs = dict(zip(splits, bits, strict=True))
+            fitting = [path for path in leaves if all(signs[split] == sign for split, sign in path)]
+            assert len(fitting) == 1
+
+
+def test_a_solver_that_lies_only_makes_cuts_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the duals, a limit is computed from them by the formula."""
+    rng = np.random.default_rng(7)
+    network = halves(rng)
+    solve = Simplex.solve
+
+    def lying(simplex: Simplex, *given: object, **options: object) -> LpAnswer:
+        answer = solve(simplex, *given, **options)  # type: ignore[arg-type]
+        if answer.duals is None:
+            return answer
+        duals = answer.duals + rng.normal(size=len(answer.duals))
+        status = LpStatus.INFEASIBLE if rng.random() < 0.2 else answer.status
+        return LpAnswer(status, duals, answer.primal, answer.objective - 1, answer.iterations)
+
+    monkeypatch.setattr(Simplex, "solve", lying)
+    exact = ExactNetwork(network)
+    for bounds in bounds_of(network, "linf(0.3)", True):
+        cuts = cuts_of(bounds, rng)
+        for pair in pairs(bounds.piece, rng, 20):
+            first, second = (outputs(exact(x), network, 1) for x in (pair.exact, pair.exact_p))
+            for cut in cuts:
+                value = rationals(cut.a) @ first[cut.units] + rationals(cut.b) @ second[cut.units]
+                assert value <= Fraction(cut.limit)
+
+
+@every_perturbation
+def test_bounds_with_cuts_hold(text: str, clip: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cone_separation, "_LARGEST_PART", math.inf)
+    monkeypatch.setattr(cone_separation, "may_help", lambda bounds: True)
+    rng = np.random.default_rng(11)
+    lower = 0
+    for _ in range(2):
+        network = halves(rng)
+        exact = ExactNetwork(network)
+        problem = Problem(network, perturbation=text, source=0, targets=1, clip=clip)
+        for piece in problem.pieces:
+            model = RegionModel(problem, quick_bounds(network, piece), 1)
+            plain = found = model.evaluate((), math.inf)
+            while found.complete and model.separate(found.answer, 1e-6, 0.0):
+                found = model.evaluate((), found.upper)
+            lower += found.upper < plain.upper
+            for pair in pairs(piece, rng, 30):
+                first, second = exact(pair.exact), exact(pair.exact_p)
+                if second.confidence(1) >= 0:
+                    assert first.confidence(0) <= Fraction(found.upper)
+    assert lower or text.startswith(("occlusion", "contrast([0.001", "brightness([0.1"))
+
+
+def test_weights_are_added_outward() -> None:
+    """The state after cuts, with its error, is no smaller than the exact sum."""
+    rng = np.random.default_rng(12)
+    units = np.arange(4)
+    for scale in (1e-150, 1.0, 1e150):
+        cuts = [
+            ConeCut(1, units, *(scale * rng.normal(size=(2, 4))), scale * rng.normal(), (), (), ())
+            for _ in range(3)
+        ]
+        weights = abs(rng.normal(size=(5, 3)))
+        a, b = scale * rng.normal(size=(2, 5, 4))
+        constant = scale * rng.normal(size=5)
+        size = abs(rng.normal(size=4))
+        state = WeightedCuts(cuts, weights).to(1, Backward(a, b, constant, np.zeros(5)), size)
+        z, z_p = rng.uniform(0, 1, (2, 4)) * size
+        for row in range(5):
+            exact = rationals(a[row]) @ rationals(z) + rationals(b[row]) @ rationals(z_p)
+            exact += Fraction(float(constant[row]))
+            for cut, weight in zip(cuts, weights[row], strict=True):
+                value = rationals(cut.a) @ rationals(z) + rationals(cut.b) @ rationals(z_p)
+                exact += Fraction(float(weight)) * (Fraction(float(cut.limit)) - value)
+            after = rationals(state.a[row]) @ rationals(z) + rationals(state.b[row]) @ rationals(
+                z_p
+            )
+            after += Fraction(float(state.constant[row])) + Fraction(float(state.error[row]))
+            assert exact <= after
+    assert WeightedCuts(cuts, weights).to(0, state, size) is state
+
+
+def test_where_cuts_are_worth_a_try() -> None:
+    """Not where all pixels move on their own, nor where few neurons change at all."""
+    network = halves(np.random.default_rng(1))
+    for text, expected in (("linf(0.1)", False), ("rotation(30)", True)):
+        (bounds, *_) = bounds_of(network, text, True)
+        assert cone_separation.may_help(bounds) == expected
+    few = pooled_problem(1)
+    assert not cone_separation.may_help(quick_bounds(few.network, few.pieces[0]))
+
+
+def test_a_solver_that_fails_in_a_cone_costs_no_more_than_its_cuts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cone_separation, "_LARGEST_PART", math.inf)
+    monkeypatch.setattr(cone_separation, "may_help", lambda bounds: True)
+
+    def failing(cone: Cone, *given: object) -> LpAnswer:
+        raise SolverFailure("no answer")
+
+    network = halves(np.random.default_rng(11))
+    problem = Problem(network, perturbation="linf(1)", source=0, targets=1)
+    model = RegionModel(problem, quick_bounds(network, problem.pieces[0]), 1)
+    before = model.evaluate((), math.inf)
+    monkeypatch.setattr(Cone, "solved", failing)
+    assert not model.separate(before.answer, 0.0, 0.0)
+    assert model.evaluate((), math.inf).upper == before.upper
