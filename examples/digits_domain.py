@@ -25,7 +25,7 @@ from vhagar.coverage import SeenData
 from vhagar.dataset import Neighbour, as_float32, nearest
 from vhagar.fitting import Fit, fit_box
 from vhagar.fitting.words import coverage_lines
-from vhagar.perturbation.domain_writer import write_domain
+from vhagar.perturbation.domain.writer import write_domain
 
 Array = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ import vhagar
 from vhagar.fitting import fit_box, read_table
 from vhagar.fitting.sources import table_range
 from vhagar.fitting.words import coverage_lines
-from vhagar.perturbation.domain_writer import write_domain
+from vhagar.perturbation.domain.writer import write_domain
 from vhagar_check import Verdict, check
 
 

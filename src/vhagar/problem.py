@@ -15,9 +15,9 @@ from vhagar.network import Network
 from vhagar.network.as_network import as_network
 from vhagar.perturbation import AbstractPiece, Domain, Perturbation, parse
 from vhagar.perturbation.affine import identity_piece
-from vhagar.perturbation.domain_emptiness import require_inputs
-from vhagar.perturbation.domain_file import read_domain
-from vhagar.perturbation.domain_names import number_of
+from vhagar.perturbation.domain.emptiness import require_inputs
+from vhagar.perturbation.domain.file import read_domain
+from vhagar.perturbation.domain.names import number_of
 from vhagar.perturbation.maps import AffineMap, fingerprint
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from vhagar.baseline import DatasetEngine, RandomEngine, hoeffding_half_width
 from vhagar.baseline.random_sampling import draw
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import Domain
-from vhagar.perturbation.linear_rows import linear_rows
+from vhagar.perturbation.domain.linear_rows import linear_rows
 from vhagar.runtime.deadline import Deadline, OutOfTime
 
 

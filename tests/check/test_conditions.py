@@ -12,14 +12,14 @@ import pytest
 from vhagar import Domain, Problem, Result, Status, Zonotope, linear_rows, verify
 from vhagar.network import onnx_bytes
 from vhagar.perturbation import parse
-from vhagar.perturbation.domain_plain import plain_domain
+from vhagar.perturbation.domain.plain import plain_domain
 from vhagar_check import Rejected, check
 from vhagar_check.conditions import read_conditions
 from vhagar_check.exact import Exact
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain as CheckedDomain
 
-from ..perturbation.test_constrained_domain import points_of, random_domain
+from ..perturbation.domain.test_constrained_domain import points_of, random_domain
 from .editing import AT, KIND, Certificate
 from .test_verdict import network
 

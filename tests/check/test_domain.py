@@ -17,7 +17,7 @@ from vhagar_check.exact import Exact
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain as CheckedDomain
 
-from ..perturbation.test_domain import SHAPE, SIZE, TEXTS, boxed, sampled
+from ..perturbation.domain.test_domain import SHAPE, SIZE, TEXTS, boxed, sampled
 from .editing import Certificate
 from .test_verdict import network
 

@@ -15,7 +15,7 @@ from vhagar_check.exact import Exact
 from vhagar_check.perturbations import pieces
 from vhagar_check.whole_numbers import narrow_whole
 
-from ..perturbation.test_domain_parts import SIZE, checked, inputs_of, random_whole
+from ..perturbation.domain.test_parts import SIZE, checked, inputs_of, random_whole
 
 
 def conditions_of(

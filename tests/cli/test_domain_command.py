@@ -12,8 +12,8 @@ from vhagar import Domain, InvalidInput, Problem, Result, verify
 from vhagar.cli.main import main
 from vhagar.network import Affine, Network, Relu, write_onnx
 from vhagar.perturbation import Features, parse
-from vhagar.perturbation.domain_file import read_domain
-from vhagar.perturbation.domain_writer import write_domain
+from vhagar.perturbation.domain.file import read_domain
+from vhagar.perturbation.domain.writer import write_domain
 from vhagar.sweep.question import Question
 from vhagar.sweep.study import Study, load_models, questions
 from vhagar.sweep.watch import words as question_words

@@ -11,7 +11,7 @@ import pytest
 
 from vhagar.cli.main import main
 from vhagar.network import Affine, Network, Relu, read_onnx, write_onnx
-from vhagar.perturbation.domain_file import read_domain
+from vhagar.perturbation.domain.file import read_domain
 
 NAMES = ("age", "blood_a", "blood_b", "blood_0", "first", "last", "ward", "dose")
 SIZE = len(NAMES)

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from vhagar import Status
-from vhagar.perturbation.domain_file import read_domain
+from vhagar.perturbation.domain.file import read_domain
 
 from ..marks import mostly_slow
 

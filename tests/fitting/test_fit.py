@@ -12,7 +12,7 @@ from vhagar.fitting import box_around, fit_box, fit_components
 from vhagar.fitting.data_rows import unlikely_weights
 from vhagar.fitting.picture import bar_labels, draw_domain, is_image, panels, samples
 from vhagar.fitting.words import coverage_lines, domain_lines
-from vhagar.perturbation.linear_rows import linear_rows
+from vhagar.perturbation.domain.linear_rows import linear_rows
 
 WHOLE = Domain((1, 3, 4))
 

@@ -8,7 +8,7 @@ import pytest
 from vhagar import Network, Problem
 from vhagar.network import Affine, Relu
 from vhagar.perturbation import Domain
-from vhagar.perturbation.linear_rows import linear_rows
+from vhagar.perturbation.domain.linear_rows import linear_rows
 from vhagar.search.confidence_probe import confidence_within_reach, largest_within_reach
 
 from ..oracle.cases import Case

@@ -1341,15 +1341,15 @@ TIGHTENINGS = {
     ),
 }
 
-_OF_DOMAINS = "tests/perturbation/test_domain.py"
+_OF_DOMAINS = "tests/perturbation/domain/test_domain.py"
 _CHECKED_DOMAINS = "tests/check/test_domain.py"
-_OF_CONDITIONS = "tests/perturbation/test_constrained_domain.py"
+_OF_CONDITIONS = "tests/perturbation/domain/test_constrained_domain.py"
 _CHECKED_CONDITIONS = "tests/check/test_conditions.py"
 _CHECKED_TREE = "tests/check/test_tree.py"
 _LEFT_OUT = "test_splits_that_leave_inputs_out_are_refused"
 _FORGED_SPLITS = "test_forged_splits_by_entries_are_refused"
 _PARTS = (
-    "tests/perturbation/test_domain_parts.py::test_no_input_is_lost_and_the_checker_narrows_no_less"
+    "tests/perturbation/domain/test_parts.py::test_no_input_is_lost_and_the_checker_narrows_no_less"
 )
 _POINTS = "test_points_of_a_domain_do_not_exceed_its_support[0]"
 _CHECKED_POINTS = "test_points_of_a_domain_do_not_exceed_the_support_of_its_conditions[0]"
@@ -1360,7 +1360,7 @@ _CHECKED_HOLDS = "test_supports_hold_all_pairs_and_are_no_larger_than_the_search
 _ALTERED = "test_an_altered_domain_is_refused"
 DOMAINS = {
     "a domain's lower ends forgotten": _tested(
-        "vhagar.perturbation.domain",
+        "vhagar.perturbation.domain.domain",
         "return np.where(a > 0, self.high, self.low)",
         "return np.where(a > 0, self.high, self.high)",
         f"{_OF_DOMAINS}::{_HOLDS}occlusion(2,2,2)-True]",
@@ -1408,25 +1408,25 @@ DOMAINS = {
         f"{_CHECKED_DOMAINS}::{_ALTERED}[_empty-the domain is empty]",
     ),
     "multipliers of rows that are counted once and paid for twice": _tested(
-        "vhagar.perturbation.domain_support",
+        "vhagar.perturbation.domain.support",
         "rest = s - pulled",
         "rest = s - 2 * pulled",
         f"{_OF_CONDITIONS}::{_POINTS}",
     ),
     "the wrong end of a row": _tested(
-        "vhagar.perturbation.domain_support",
+        "vhagar.perturbation.domain.support",
         "value = np.maximum(y * least, y * most).sum(axis=1)",
         "value = np.minimum(y * least, y * most).sum(axis=1)",
         f"{_OF_CONDITIONS}::{_POINTS}",
     ),
     "a zonotope without its residual": _tested(
-        "vhagar.perturbation.domain_support",
+        "vhagar.perturbation.domain.support",
         "along @ zonotope.ranges + abs(s) @ zonotope.residual",
         "along @ zonotope.ranges",
         f"{_OF_CONDITIONS}::test_points_of_a_zonotope_do_not_exceed_its_support",
     ),
     "rows that are not asked for membership": _tested(
-        "vhagar.perturbation.linear_rows",
+        "vhagar.perturbation.domain.linear_rows",
         "(value - room >= self.low) & (value + room <= self.high)",
         "(value - room >= self.low) | (value + room <= self.high)",
         f"{_OF_CONDITIONS}::test_membership_is_exact",
@@ -1486,7 +1486,7 @@ DOMAINS = {
         "tests/check/test_whole_numbers.py",
     ),
     "rows that narrow a whole number too far": _tested(
-        "vhagar.perturbation.domain_parts",
+        "vhagar.perturbation.domain.parts",
         "limit = (slack + float(own)) / weight",
         "limit = slack / weight",
         f"{_PARTS}[1]",

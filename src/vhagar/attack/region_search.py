@@ -22,7 +22,7 @@ from vhagar.attack.incumbents import AttackFound, Incumbents
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece, Domain
-from vhagar.perturbation.domain_parts import at_whole_numbers
+from vhagar.perturbation.domain.parts import at_whole_numbers
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.runtime.deadline import NEVER, Deadline

@@ -133,7 +133,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 def fit(arguments: argparse.Namespace) -> int:
     """Make a domain, write it, and say what it holds."""
     from vhagar.fitting.words import coverage_lines, domain_lines
-    from vhagar.perturbation.domain_writer import write_domain
+    from vhagar.perturbation.domain.writer import write_domain
     from vhagar.result.serialize import check_writable
 
     given = (arguments.data, arguments.features, arguments.like)
@@ -214,8 +214,8 @@ def show(arguments: argparse.Namespace) -> int:
     """Print a domain, and draw it."""
     from vhagar.fitting.sources import domain_shape
     from vhagar.fitting.words import domain_lines
-    from vhagar.perturbation.domain_emptiness import require_inputs
-    from vhagar.perturbation.domain_file import read_domain
+    from vhagar.perturbation.domain.emptiness import require_inputs
+    from vhagar.perturbation.domain.file import read_domain
 
     shape = arguments.image_shape or domain_shape(arguments.domain)
     domain = read_domain(arguments.domain, shape, arguments.input_range)

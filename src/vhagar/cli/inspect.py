@@ -79,7 +79,7 @@ def _input_range(arguments: argparse.Namespace) -> tuple[float, float]:
     """The interval of every input entry, perhaps that of the domain's file."""
     if arguments.domain is None or arguments.input_range is not None:
         return arguments.input_range or (0.0, 1.0)
-    from vhagar.perturbation.domain_file import given_range, read_toml
+    from vhagar.perturbation.domain.file import given_range, read_toml
 
     stated = read_toml(arguments.domain).get("range")
     return given_range(stated, arguments.domain) or (0.0, 1.0)

@@ -13,7 +13,7 @@ from vhagar.dataset import read_test_set
 from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
 from vhagar.network.conventions import CHANNELS
 from vhagar.perturbation import Domain
-from vhagar.perturbation.domain_file import given_shape, read_toml
+from vhagar.perturbation.domain.file import given_shape, read_toml
 
 Labels = NDArray[np.int64]
 Shape = tuple[int, ...]

@@ -16,7 +16,7 @@ from vhagar.network import Network
 from vhagar.network.as_network import as_network
 from vhagar.network.network import confidence
 from vhagar.perturbation import Domain, Perturbation
-from vhagar.perturbation.domain_outside import why_outside
+from vhagar.perturbation.domain.outside import why_outside
 from vhagar.problem import Problem, domain_of
 
 if TYPE_CHECKING:

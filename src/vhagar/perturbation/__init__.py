@@ -5,8 +5,9 @@ from vhagar.perturbation.brightness import Brightness
 from vhagar.perturbation.composition import Composition, compose
 from vhagar.perturbation.contrast import Contrast
 from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.domain.linear_rows import LinearRows, linear_rows
+from vhagar.perturbation.domain.zonotope import Zonotope
 from vhagar.perturbation.features import Features
-from vhagar.perturbation.linear_rows import LinearRows, linear_rows
 from vhagar.perturbation.linf import Linf
 from vhagar.perturbation.maps import AffineMap, affine_map
 from vhagar.perturbation.occlusion import Occlusion
@@ -18,7 +19,6 @@ from vhagar.perturbation.rotation import Rotation
 from vhagar.perturbation.support import Support
 from vhagar.perturbation.translation import Translation
 from vhagar.perturbation.user import AffinePerturbation, UserPerturbation
-from vhagar.perturbation.zonotope import Zonotope
 
 __all__ = [
     "PERTURBATIONS",

@@ -23,7 +23,7 @@ from vhagar.network.network import ModelFile
 from vhagar.network.onnx_reader import parse_model, read_model
 from vhagar.network.scores import Scores
 from vhagar.perturbation import AffineMap, Perturbation, parse
-from vhagar.perturbation.domain_plain import domain_of_plain
+from vhagar.perturbation.domain.plain import domain_of_plain
 from vhagar.perturbation.user import RecordedMaps
 from vhagar.problem import Problem
 from vhagar.result.serialize import SCHEMA, open_in_one_step, to_json

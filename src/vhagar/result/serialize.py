@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain_plain import plain_domain
+from vhagar.perturbation.domain.plain import plain_domain
 from vhagar.problem import Problem
 from vhagar.result.values import AbstractResult, Coverage, Interval
 from vhagar.result.witness import Witness

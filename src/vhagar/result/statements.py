@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from vhagar.errors import VhagarError
-from vhagar.perturbation.domain_plain import plain_domain
+from vhagar.perturbation.domain.plain import plain_domain
 from vhagar.perturbation.maps import canonical_maps
 from vhagar.problem import Problem
 from vhagar.result.certificate import FORMAT, SearchTree, with_json

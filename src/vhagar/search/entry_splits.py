@@ -17,7 +17,7 @@ from vhagar.array_types import Array
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.domain import Domain
-from vhagar.perturbation.domain_parts import part_of_domain
+from vhagar.perturbation.domain.parts import part_of_domain
 
 # An LP's entry this close to a whole number counts as one.
 _WHOLE = 1e-6

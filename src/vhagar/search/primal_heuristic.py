@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vhagar.array_types import Array
 from vhagar.attack.polish import believed_signs, polish, proposed
 from vhagar.errors import SolverFailure
-from vhagar.perturbation.domain_parts import at_whole_numbers
+from vhagar.perturbation.domain.parts import at_whole_numbers
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.decisions import Decision

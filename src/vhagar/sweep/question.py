@@ -9,7 +9,7 @@ from functools import cached_property
 
 from vhagar.network import Network
 from vhagar.perturbation import Domain, Perturbation, parse
-from vhagar.perturbation.domain_names import Names
+from vhagar.perturbation.domain.names import Names
 from vhagar.problem import Problem
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from vhagar.perturbation import Domain
-from vhagar.perturbation.domain_plain import domain_of_plain, plain_domain
+from vhagar.perturbation.domain.plain import domain_of_plain, plain_domain
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question, domain_in
 from vhagar.sweep.rows import stored_target

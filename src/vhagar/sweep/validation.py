@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain_plain import domain_of_plain
+from vhagar.perturbation.domain.plain import domain_of_plain
 from vhagar.sweep.column_checks import COLUMNS, Check, from_json
 from vhagar.sweep.question import domain_in
 from vhagar.sweep.schema import NO_TARGET, SCHEMA_VERSION, TABLES

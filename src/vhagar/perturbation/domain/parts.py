@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from vhagar.array_types import Array, Mask
-from vhagar.perturbation.domain import Domain
-from vhagar.perturbation.linear_rows import LinearRows
+from vhagar.perturbation.domain.domain import Domain
+from vhagar.perturbation.domain.linear_rows import LinearRows
 
 # Entries by number, each with the ends of its range.
 EntryRanges = Mapping[int, tuple[float, float]]

@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain_box import check_box, check_sizes, narrowed, range_of
-from vhagar.perturbation.domain_groups import Groups, checked_shape, per_entry
-from vhagar.perturbation.domain_names import Names, number_of
-from vhagar.perturbation.domain_projection import approached, projected
-from vhagar.perturbation.domain_support import multipliers, rows_support, zonotope_support
-from vhagar.perturbation.linear_rows import LinearRows, joined_rows
-from vhagar.perturbation.zonotope import Zonotope
+from vhagar.perturbation.domain.box import check_box, check_sizes, narrowed, range_of
+from vhagar.perturbation.domain.groups import Groups, checked_shape, per_entry
+from vhagar.perturbation.domain.linear_rows import LinearRows, joined_rows
+from vhagar.perturbation.domain.names import Names, number_of
+from vhagar.perturbation.domain.projection import approached, projected
+from vhagar.perturbation.domain.support import multipliers, rows_support, zonotope_support
+from vhagar.perturbation.domain.zonotope import Zonotope
 
 Whole = NDArray[np.int64]
 Shape = tuple[int, ...]

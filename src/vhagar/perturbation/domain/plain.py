@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from vhagar.perturbation.domain import Domain, Shape
-from vhagar.perturbation.linear_rows import rows_of_plain
-from vhagar.perturbation.zonotope import Zonotope
+from vhagar.perturbation.domain.domain import Domain, Shape
+from vhagar.perturbation.domain.linear_rows import rows_of_plain
+from vhagar.perturbation.domain.zonotope import Zonotope
 
 # Optional arguments that are written as they are.
 _OPTIONAL = ("integer", "one_hot", "ordered", "perturbed_inside", "features", "classes")

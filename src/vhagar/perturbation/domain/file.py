@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 
 from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
-from vhagar.perturbation.domain import Domain, Shape
-from vhagar.perturbation.linear_rows import LinearRows, linear_rows
-from vhagar.perturbation.zonotope import Zonotope
+from vhagar.perturbation.domain.domain import Domain, Shape
+from vhagar.perturbation.domain.linear_rows import LinearRows, linear_rows
+from vhagar.perturbation.domain.zonotope import Zonotope
 
 _ROW_ENDS = ("at_least", "at_most", "equal")
 _KEYS = {

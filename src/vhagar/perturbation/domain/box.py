@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain_groups import Group, Groups
-from vhagar.perturbation.linear_rows import LinearRows
-from vhagar.perturbation.zonotope import Zonotope
+from vhagar.perturbation.domain.groups import Group, Groups
+from vhagar.perturbation.domain.linear_rows import LinearRows
+from vhagar.perturbation.domain.zonotope import Zonotope
 
 Whole = NDArray[np.int64]
 Span = tuple[float, float]

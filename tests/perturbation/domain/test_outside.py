@@ -7,7 +7,7 @@ import pytest
 
 from vhagar import Domain
 from vhagar.perturbation import Zonotope, linear_rows
-from vhagar.perturbation.domain_outside import why_outside
+from vhagar.perturbation.domain.outside import why_outside
 
 DOMAIN = Domain(
     (6,),

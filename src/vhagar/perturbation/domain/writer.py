@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vhagar.array_types import Array
-from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.domain.domain import Domain
 
 
 def write_domain(domain: Domain, path: str | Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """Detect empty domains, with a proof in rational arithmetic.
 
 If multipliers `y` of the rows and `v` of the zonotope make the bound on the support of the domain
-at 0 negative (`domain_support`), no input can satisfy all conditions. A linear program proposes the
+at 0 negative (`support`), no input can satisfy all conditions. A linear program proposes the
 multipliers; the bound is computed from them without rounding. Integrality is ignored.
 """
 
@@ -14,7 +14,7 @@ from scipy import sparse
 
 from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.domain.domain import Domain
 
 # Smaller contradictions, relative to the input range, are not reported.
 _LEAST = 1e-9

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from vhagar.array_types import Array
-from vhagar.perturbation.linear_rows import LinearRows
-from vhagar.perturbation.zonotope import Zonotope
+from vhagar.perturbation.domain.linear_rows import LinearRows
+from vhagar.perturbation.domain.zonotope import Zonotope
 
 Box = tuple[Array, Array]
 

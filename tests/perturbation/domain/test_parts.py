@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from vhagar import Domain, linear_rows
-from vhagar.perturbation.domain_parts import at_whole_numbers, part_of_domain
-from vhagar.perturbation.domain_plain import plain_domain
+from vhagar.perturbation.domain.parts import at_whole_numbers, part_of_domain
+from vhagar.perturbation.domain.plain import plain_domain
 from vhagar_check.conditions import read_conditions
 from vhagar_check.pieces import Domain as CheckedDomain
 

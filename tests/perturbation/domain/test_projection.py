@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from vhagar.perturbation import Domain, Zonotope, linear_rows
-from vhagar.perturbation.domain_projection import nearest_in_rows
+from vhagar.perturbation.domain.projection import nearest_in_rows
 
 
 def rows_around(size: int, count: int, rng: np.random.Generator) -> Domain:
@@ -83,6 +83,6 @@ def test_many_inputs_are_projected_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     rng = np.random.default_rng(6)
     domain, x = rows_around(4, 2, rng), rng.normal(0.5, 1.0, (20, 4))
     whole = domain.project(x)
-    monkeypatch.setattr("vhagar.perturbation.domain_projection._MOST_AT_ONCE", 16)
+    monkeypatch.setattr("vhagar.perturbation.domain.projection._MOST_AT_ONCE", 16)
     np.testing.assert_allclose(domain.project(x), whole, atol=1e-6)
     assert domain.project(x[0]).shape == (4,)

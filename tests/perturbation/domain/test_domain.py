@@ -10,7 +10,7 @@ import pytest
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain, parse
-from vhagar.perturbation.domain_file import read_domain
+from vhagar.perturbation.domain.file import read_domain
 
 SHAPE = (1, 3, 4)
 SIZE = 12

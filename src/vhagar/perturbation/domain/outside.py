@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from vhagar.array_types import Array
-from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.domain.domain import Domain
 
 # Entries of a row that are named.
 _MOST_NAMED = 6

@@ -17,9 +17,9 @@ from fractions import Fraction
 import numpy as np
 
 from vhagar.array_types import Array, Mask
-from vhagar.perturbation.domain_groups import Groups
-from vhagar.perturbation.linear_rows import LinearRows
-from vhagar.perturbation.zonotope import Zonotope
+from vhagar.perturbation.domain.groups import Groups
+from vhagar.perturbation.domain.linear_rows import LinearRows
+from vhagar.perturbation.domain.zonotope import Zonotope
 
 Box = tuple[Array, Array]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidInput
-from vhagar.perturbation.linear_rows import LinearRows, joined_rows, linear_rows
+from vhagar.perturbation.domain.linear_rows import LinearRows, joined_rows, linear_rows
 
 Group = tuple[int, ...]
 

@@ -11,10 +11,10 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain, Linf, Zonotope, linear_rows
-from vhagar.perturbation.domain_emptiness import exact_support_at_zero, require_inputs
-from vhagar.perturbation.domain_file import read_domain
-from vhagar.perturbation.domain_plain import domain_of_plain, plain_domain
-from vhagar.perturbation.domain_writer import write_domain
+from vhagar.perturbation.domain.emptiness import exact_support_at_zero, require_inputs
+from vhagar.perturbation.domain.file import read_domain
+from vhagar.perturbation.domain.plain import domain_of_plain, plain_domain
+from vhagar.perturbation.domain.writer import write_domain
 
 SIZE = 6
 NAMED = 'features = ["a", "b", "c", "d", "e", "f"]\n'

@@ -1,0 +1,5 @@
+"""The domain of a problem: which inputs it is about, as an object, a file, and in words."""
+
+from vhagar.perturbation.domain.domain import UNDERFLOW, Domain, Shape
+
+__all__ = ["UNDERFLOW", "Domain", "Shape"]
