@@ -12,9 +12,9 @@ from vhagar import Network, Problem, verify
 from vhagar.attack import AttackOptions, attack
 from vhagar.attack.concurrent import ConcurrentAttack
 from vhagar.attack.first_attack import first_attack
-from vhagar.attack.piece_slopes import PieceSlopes
+from vhagar.attack.piece_gradients import PieceGradients
 from vhagar.attack.run import _Rounds
-from vhagar.attack.score_slopes import joint_slopes, leads, scores_and_pull
+from vhagar.attack.score_gradients import joint_gradients, leads, scores_and_pull
 from vhagar.network import Affine, Relu
 from vhagar.options import Options
 from vhagar.result import Run, Witness
@@ -105,7 +105,7 @@ def test_numbers_beyond_float64_lead_nowhere() -> None:
     first_attack(problem, lambda *_: None, 0)
 
 
-def test_slopes_of_leads_and_scores_are_true(random_network: Network) -> None:
+def test_gradients_of_leads_and_scores_are_true(random_network: Network) -> None:
     rng = np.random.default_rng(5)
     x, labels = rng.uniform(size=(4, random_network.input_size)), np.array([0, 1, 2, 0])
     direction, step = rng.normal(size=x.shape), 1e-7
@@ -115,17 +115,17 @@ def test_slopes_of_leads_and_scores_are_true(random_network: Network) -> None:
             return leads(scores_and_pull(random_network, at, leak)[0], labels)[0]
 
         scores, pull = scores_and_pull(random_network, x, leak)
-        slope = (pull(leads(scores, labels)[1]) * direction).sum(axis=1)
+        gradient = (pull(leads(scores, labels)[1]) * direction).sum(axis=1)
         by_steps = (value(x + step * direction) - value(x - step * direction)) / (2 * step)
-        np.testing.assert_allclose(slope, by_steps, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(gradient, by_steps, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(scores_and_pull(random_network, x)[0], random_network.forward(x))
 
 
 def test_the_lesser_of_two_classes_climbs() -> None:
     scores = np.array([[3.0, 1.0, 2.0], [1.0, 3.0, 2.0], [1.0, 3.0, 2.0]])
-    slopes = joint_slopes(scores, np.array([0, 0, 0]), np.array([1, 1, 0]))
-    np.testing.assert_array_equal(slopes, [[0, 1, -1], [1, 0, -1], [1, -1, 0]])
-    two = joint_slopes(np.array([[1.0, 2.0]]), np.array([0]), np.array([1]))
+    gradients = joint_gradients(scores, np.array([0, 0, 0]), np.array([1, 1, 0]))
+    np.testing.assert_array_equal(gradients, [[0, 1, -1], [1, 0, -1], [1, -1, 0]])
+    two = joint_gradients(np.array([[1.0, 2.0]]), np.array([0]), np.array([1]))
     np.testing.assert_array_equal(two, [[1, -1]])
 
 
@@ -141,20 +141,20 @@ def test_the_lesser_of_two_classes_climbs() -> None:
         "rotation(10)",
     ],
 )
-def test_slopes_through_pieces_are_true(text: str) -> None:
+def test_gradients_through_pieces_are_true(text: str) -> None:
     rng = np.random.default_rng(2)
     layers = (Affine(rng.normal(size=(2, 25)), np.zeros(2), (1, 5, 5), (2,)),)
     problem = Problem(Network(layers, (1, 5, 5)), perturbation=text, source=0, targets=1)
-    slopes = PieceSlopes(problem, 0)
+    gradients = PieceGradients(problem, 0)
     x = rng.uniform(0.3, 0.7, (3, 25))
-    own = slopes.start(x, rng)
+    own = gradients.start(x, rng)
     at_images, step = rng.normal(size=x.shape), 1e-6
-    by_x, by_own = slopes.pull(x, own, at_images)
-    at = slopes.apply(x, own)
+    by_x, by_own = gradients.pull(x, own, at_images)
+    at = gradients.apply(x, own)
     smooth = (at > 1e-3) & (at < 1 - 1e-3)  # a step across the end of a pixel's range has a kink
-    for values, slope, images in (
-        (x, by_x, lambda moved: slopes.apply(moved, own)),
-        (own, by_own, lambda moved: slopes.apply(x, moved)),
+    for values, gradient, images in (
+        (x, by_x, lambda moved: gradients.apply(moved, own)),
+        (own, by_own, lambda moved: gradients.apply(x, moved)),
     ):
         direction = rng.normal(size=values.shape)
         free = problem.pieces[0].free_pixels if values is own else slice(None)
@@ -162,14 +162,14 @@ def test_slopes_through_pieces_are_true(text: str) -> None:
             direction = np.where(smooth[:, free], direction, 0.0)
         ends = [images(values + sign * step * direction) for sign in (1, -1)]
         by_steps = ((ends[0] - ends[1]) / (2 * step) * at_images).sum(axis=1)
-        np.testing.assert_allclose((slope * direction).sum(axis=1), by_steps, atol=1e-6)
+        np.testing.assert_allclose((gradient * direction).sum(axis=1), by_steps, atol=1e-6)
 
 
-def test_parameters_stay_where_slopes_are_felt() -> None:
+def test_parameters_stay_where_gradients_are_felt() -> None:
     layers = (Affine(np.eye(2), np.zeros(2), (2,), (2,)),)
     problem = Problem(Network(layers, (2,)), perturbation="linf(0.5)", source=0, targets=1)
-    slopes = PieceSlopes(problem, 0)
-    moved = slopes.moved(np.array([[0.9, 0.5]]), np.zeros((1, 2)), np.full((1, 2), 3.0))
+    gradients = PieceGradients(problem, 0)
+    moved = gradients.moved(np.array([[0.9, 0.5]]), np.zeros((1, 2)), np.full((1, 2), 3.0))
     np.testing.assert_allclose(moved, [[0.1, 0.5]])
 
 

@@ -85,7 +85,7 @@ def test_gradients_are_those_of_differences(piece: AbstractPiece) -> None:
         if not value.requires_grad:  # an image that parameters have no say in
             assert len(piece.parameter_bounds[0]) == 0
             continue
-        (slopes,) = torch.autograd.grad(value.sum(), given[variable], allow_unused=True)
+        (gradients,) = torch.autograd.grad(value.sum(), given[variable], allow_unused=True)
         for entry in range(0, given[variable].shape[1], 3):
             moved = [part.detach().clone() for part in given]
             moved[variable][:, entry] += step
@@ -93,7 +93,7 @@ def test_gradients_are_those_of_differences(piece: AbstractPiece) -> None:
             moved[variable][:, entry] -= 2 * step
             below = (apply(*moved) * weights).sum(dim=1)
             expected = (above - below) / (2 * step)
-            np.testing.assert_allclose(slopes[:, entry], expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(gradients[:, entry], expected, rtol=1e-4, atol=1e-5)
 
 
 @pieces
@@ -122,5 +122,5 @@ def test_pieces_without_a_formula_work_too(monkeypatch: pytest.MonkeyPatch) -> N
     image = torch_piece(piece, _tensor).apply(x, parameters)
     expected = piece.apply(x.detach().numpy(), parameters.numpy())
     np.testing.assert_allclose(image.detach(), expected, rtol=0, atol=1e-12)
-    (slopes,) = torch.autograd.grad(image.sum(), x)
-    assert (slopes == 1).all()
+    (gradients,) = torch.autograd.grad(image.sum(), x)
+    assert (gradients == 1).all()

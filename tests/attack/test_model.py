@@ -45,13 +45,13 @@ def test_sparse_layers_and_linear_units(
     tensor = model.tensor(x).requires_grad_()
     scores = model.scores(tensor)
     np.testing.assert_allclose(scores.detach(), network.forward(x), atol=1e-12)
-    (slope,) = torch.autograd.grad(scores[:, 0].sum(), tensor)
+    (gradient,) = torch.autograd.grad(scores[:, 0].sum(), tensor)
     step = 1e-6 * rng.normal(size=x.shape)
     change = network.forward(x + step)[:, 0] - network.forward(x)[:, 0]
-    np.testing.assert_allclose((slope.numpy() * step).sum(axis=1), change, atol=1e-9)
+    np.testing.assert_allclose((gradient.numpy() * step).sum(axis=1), change, atol=1e-9)
 
 
-def test_leaky_scores_have_a_slope_where_all_neurons_are_off() -> None:
+def test_leaky_scores_have_a_gradient_where_all_neurons_are_off() -> None:
     hidden = Affine(np.array([[1.0, 2.0]]), np.array([-9.0]), (2,), (1,))
     scores = Affine(np.array([[3.0], [0.0]]), np.zeros(2), (1,), (2,))
     model = TorchNetwork(
@@ -60,6 +60,6 @@ def test_leaky_scores_have_a_slope_where_all_neurons_are_off() -> None:
     x = model.tensor(np.full((1, 2), 0.5)).requires_grad_(True)
     (none,) = torch.autograd.grad(model.scores(x)[0, 0], x)
     assert not none.any()
-    (slope,) = torch.autograd.grad(model.leaky_scores(x, 0.1)[0, 0], x)
-    np.testing.assert_allclose(slope.numpy(), [[0.3, 0.6]])
+    (gradient,) = torch.autograd.grad(model.leaky_scores(x, 0.1)[0, 0], x)
+    np.testing.assert_allclose(gradient.numpy(), [[0.3, 0.6]])
     assert torch.equal(model.leaky_scores(x, 0.0), model.scores(x))

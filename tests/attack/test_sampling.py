@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem
-from vhagar.attack.sampling import Sampler, confidence_slopes
+from vhagar.attack.sampling import Sampler, confidence_gradients
 from vhagar.network import Affine, Relu
 from vhagar.options import Options
 from vhagar.result import Run, Witness
@@ -66,9 +66,9 @@ def test_the_same_seed_samples_the_same() -> None:
     np.testing.assert_array_equal(*found)
 
 
-def test_slopes_are_those_of_the_confidence() -> None:
+def test_gradients_are_those_of_the_confidence() -> None:
     network = thin(0.2)
     x, step = np.array([[0.55, 0.2], [0.9, 0.1]]), 1e-6
-    confidence, slope = confidence_slopes(network, 1, x)
-    moved, _ = confidence_slopes(network, 1, x + np.array([step, 0.0]))
-    np.testing.assert_allclose((moved - confidence) / step, slope[:, 0], atol=1e-4)
+    confidence, gradient = confidence_gradients(network, 1, x)
+    moved, _ = confidence_gradients(network, 1, x + np.array([step, 0.0]))
+    np.testing.assert_allclose((moved - confidence) / step, gradient[:, 0], atol=1e-4)

@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 from scipy import sparse
 
-from vhagar.attack.score_slopes import scores_and_pull
+from vhagar.attack.score_gradients import scores_and_pull
 from vhagar.errors import InvalidNetwork
 from vhagar.network import Affine, Network, Relu, SparseAffine, onnx_bytes
 

@@ -21,7 +21,7 @@ from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.first_order.objective import FixedObjective
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
-from vhagar.relaxation.slopes import quick_payment
+from vhagar.relaxation.quick_multipliers import quick_payment
 from vhagar.relaxation.twin_dual import Backward, Payment, backward, paying
 
 from ..marks import mostly_slow

@@ -87,7 +87,7 @@ RELAXATION = {
         _TWIN, "state.constant + offsets.sum(axis=1)", "state.constant + 0 * offsets.sum(axis=1)"
     ),
     "the multipliers of one rule with the offset of another": _tested(
-        "vhagar.relaxation.slopes",
+        "vhagar.relaxation.quick_multipliers",
         "return p, q, r",
         "return *_multipliers(_rules(seen.hexagons, a, b)[0], a, b), r",
         "tests/relaxation/test_one_dual.py::test_the_quick_choice_is_the_same_everywhere",

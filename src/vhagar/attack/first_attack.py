@@ -20,8 +20,8 @@ from vhagar.attack.ascent import (
     SLOWEST_LEARNING,
 )
 from vhagar.attack.options import AttackOptions
-from vhagar.attack.piece_slopes import PieceSlopes
-from vhagar.attack.score_slopes import joint_slopes, leads, scores_and_pull
+from vhagar.attack.piece_gradients import PieceGradients
+from vhagar.attack.score_gradients import joint_gradients, leads, scores_and_pull
 from vhagar.attack.starts import LEAK
 from vhagar.network import AbstractLinear, Network
 from vhagar.problem import Problem, Target
@@ -77,7 +77,7 @@ class _Group:
     target: Target
     piece_index: int
     rows: Index
-    piece: PieceSlopes
+    piece: PieceGradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class _Rows:
         pairs = [(target, piece) for target in problem.search_targets for piece in every]
         chosen = [pairs[k] for k in rng.permutation(len(pairs))[:count]]
         groups = tuple(
-            _Group(target, piece, np.arange(k, count, len(chosen)), PieceSlopes(problem, piece))
+            _Group(target, piece, np.arange(k, count, len(chosen)), PieceGradients(problem, piece))
             for k, (target, piece) in enumerate(chosen)
         )
         source = np.full(count, problem.source)
@@ -124,7 +124,7 @@ def _grown(
     """Inputs that ascend the score of the source class, and then also that of their target.
 
     They start at noise of all strengths. At first ReLUs leak a little, because where most neurons
-    are off the scores have no slope to climb.
+    are off the scores have no gradient to follow.
     """
     domain = problem.domain
     widths = domain.high - domain.low
@@ -136,8 +136,10 @@ def _grown(
                 return x
             left = 1 - k / _GROWTH_STEPS
             scores, pull = scores_and_pull(problem.network, x, LEAK * left)
-            slope = np.nan_to_num(pull(joint_slopes(scores, rows.source, second)))
-            x = np.clip(x + _GROWTH_STEP * left * widths * np.sign(slope), domain.low, domain.high)
+            gradient = np.nan_to_num(pull(joint_gradients(scores, rows.source, second)))
+            x = np.clip(
+                x + _GROWTH_STEP * left * widths * np.sign(gradient), domain.low, domain.high
+            )
     return x
 
 
@@ -173,17 +175,17 @@ class _Ascent:
     def run(self, offer: Offer, should_stop: ShouldStop) -> None:
         best = _Best(self._rows, offer)
         for k in range(_STEPS + 1):
-            confidence, margin, slopes = self._evaluated()
+            confidence, margin, gradients = self._evaluated()
             best.update(confidence, margin, self._x, self._parameters)
             over = k == _STEPS or should_stop()
             if over or k % _OFFER_EVERY == 0:
                 best.offer()
             if over:
                 return
-            self._move(slopes(), max(1 - k / _STEPS, LAST_STEP))
+            self._move(gradients(), max(1 - k / _STEPS, LAST_STEP))
 
     def _evaluated(self) -> tuple[Array, Array, Callable[[], list[Array]]]:
-        """Confidences, margins of the images, and what gives slopes of inputs and parameters."""
+        """Confidences, margins of the images, and what gives gradients of inputs and parameters."""
         x, rows, count = self._x, self._rows, len(self._rows)
         images = np.zeros_like(x)
         for group, own in zip(rows.groups, self._parameters, strict=True):
@@ -194,18 +196,18 @@ class _Ascent:
         if self._problem.perturbation is None:
             margin, for_target = np.ones(count), 0.0 * for_target
 
-        def slopes() -> list[Array]:
+        def gradients() -> list[Array]:
             weight = self._weights(confidence, margin)
-            slope = pull(np.concatenate([for_source, weight[:, None] * for_target]))
-            found = [slope[:count].copy()]
+            gradient = pull(np.concatenate([for_source, weight[:, None] * for_target]))
+            found = [gradient[:count].copy()]
             for group, own in zip(rows.groups, self._parameters, strict=True):
-                at_images = slope[count + group.rows]
+                at_images = gradient[count + group.rows]
                 by_x, by_own = group.piece.pull(x[group.rows], own, at_images)
                 found[0][group.rows] += by_x
                 found.append(by_own)
             return [np.nan_to_num(part, posinf=0.0, neginf=0.0) for part in found]
 
-        return confidence, margin, slopes
+        return confidence, margin, gradients
 
     def _weights(self, confidence: Array, margin: Array) -> Array:
         """What margins count beside confidences; the multipliers of violations grow."""
@@ -217,10 +219,10 @@ class _Ascent:
         self._multiplier = np.clip(grown, 0.0, LARGEST_MULTIPLIER)
         return weight
 
-    def _move(self, slopes: list[Array], decay: float) -> None:
+    def _move(self, gradients: list[Array], decay: float) -> None:
         domain, rate = self._problem.domain, decay * self._rate
         for_x, *steps = (
-            adam.direction(slope) for adam, slope in zip(self._adams, slopes, strict=True)
+            adam.direction(gradient) for adam, gradient in zip(self._adams, gradients, strict=True)
         )
         x = self._x + rate * (domain.high - domain.low) * for_x
         self._x = x = domain.approached(np.clip(x, domain.low, domain.high))

@@ -111,10 +111,10 @@ class LocalAttack:
                 return
             variables = parameters.detach().requires_grad_(True)
             total = self._lead(piece.apply(batch.x, variables), chosen_targets).sum()
-            (slope,) = torch.autograd.grad(total, variables)
+            (gradient,) = torch.autograd.grad(total, variables)
             step = _STEP * (1 - k / _STEPS) * (piece.upper - piece.lower)
             with torch.no_grad():
-                parameters = piece.project(batch.x, variables + step * slope.sign())
+                parameters = piece.project(batch.x, variables + step * gradient.sign())
 
     def _try(
         self, piece_index: int, piece: TorchPiece, parameters: Tensor, batch: _Batch

@@ -37,8 +37,8 @@ class TorchNetwork:
     def leaky_scores(self, x: Tensor, leak: float) -> Tensor:
         """The scores if ReLUs let a share of what is negative through.
 
-        Where many neurons are off, the scores hardly depend on the input, and have no slope to
-        climb; these do.
+        Where many neurons are off, the scores hardly depend on the input, and have no gradient to
+        follow; these do.
         """
         for is_relu, step in self._steps:
             after = step(x)

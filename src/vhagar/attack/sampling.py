@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vhagar.array_types import Array
-from vhagar.attack.score_slopes import leads, scores_and_pull
+from vhagar.attack.score_gradients import leads, scores_and_pull
 from vhagar.network import Network
 from vhagar.problem import Problem
 
@@ -82,25 +82,25 @@ class Sampler:
     def _evaluated(self, x: Array) -> tuple[Array, Array, Array]:
         """The confidence in the source, the best one in the target, and the parameters for it."""
         network, piece = self._problem.network, self._piece
-        confidence, _ = confidence_slopes(network, self._problem.source, x)
+        confidence, _ = confidence_gradients(network, self._problem.source, x)
         low, high = piece.parameter_bounds
         free = piece.free_pixels
         assert free is not None  # that is what the search asks for
         near, best = x, np.full(len(x), -np.inf)
         chosen = np.zeros((len(x), len(low)))
         for _ in range(3):
-            _, slope = confidence_slopes(network, self._target, near)
-            parameters = np.where(slope[:, free] > 0, high, low)
+            _, gradient = confidence_gradients(network, self._target, near)
+            parameters = np.where(gradient[:, free] > 0, high, low)
             near = piece.apply(x, parameters)
-            margin, _ = confidence_slopes(network, self._target, near)
+            margin, _ = confidence_gradients(network, self._target, near)
             better = margin > best
             best = np.where(better, margin, best)
             chosen = np.where(better[:, None], parameters, chosen)
         return confidence, best, chosen
 
 
-def confidence_slopes(network: Network, label: int, x: Array) -> tuple[Array, Array]:
+def confidence_gradients(network: Network, label: int, x: Array) -> tuple[Array, Array]:
     """The confidence in a class of each input `(batch, size)`, and its gradient."""
     scores, pull = scores_and_pull(network, x)
-    lead, slope = leads(scores, np.full(len(x), label))
-    return lead, pull(slope)
+    lead, gradient = leads(scores, np.full(len(x), label))
+    return lead, pull(gradient)

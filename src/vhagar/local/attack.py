@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vhagar.array_types import Array
 from vhagar.attack.sampling import STEP_RATIO
-from vhagar.attack.score_slopes import leads, scores_and_pull
+from vhagar.attack.score_gradients import leads, scores_and_pull
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
 
@@ -58,7 +58,7 @@ def attack(
     points[1::starts] += (half * corners)[1::starts]
     best, lead = points.copy(), np.full(len(labels), -np.inf)
     for step in range(_STEPS + 1):
-        found, uphill = _slopes(network, versions, points, labels, None if beat_all else source)
+        found, uphill = _gradients(network, versions, points, labels, None if beat_all else source)
         better = found > lead
         best[better], lead[better] = points[better], found[better]
         if step == _STEPS or stop() or (lead > 0).any() or not half.any():
@@ -72,7 +72,7 @@ def attack(
     return [Attempt(int(labels[k]), best[k], float(lead[k])) for k in chosen]
 
 
-def _slopes(
+def _gradients(
     network: Network,
     versions: FixedMap,
     parameters: Array,

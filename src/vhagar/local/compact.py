@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array, Index
 from vhagar.local.versions import Versions
 from vhagar.relaxation.interval import HALF_ULP
-from vhagar.relaxation.slopes import TIE
+from vhagar.relaxation.quick_multipliers import TIE
 
 # A dense array, or a sparse matrix of scipy, which has no static type.
 Matrix = Any

@@ -22,8 +22,8 @@ from vhagar.relaxation.interval_hexagons import (
     plain_hexagons,
     with_known_signs,
 )
+from vhagar.relaxation.quick_multipliers import quick_payment
 from vhagar.relaxation.receptive_fields import local_bounds, local_network
-from vhagar.relaxation.slopes import quick_payment
 from vhagar.relaxation.stages import Magnitudes, Stage, magnitudes_of, stages_of
 from vhagar.relaxation.starts import (
     FIRST_COPY,

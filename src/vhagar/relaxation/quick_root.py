@@ -9,7 +9,7 @@ import numpy as np
 from vhagar.problem import Problem
 from vhagar.relaxation.first_order.root import RootBound, confidence_bounds
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.slopes import quick_payment
+from vhagar.relaxation.quick_multipliers import quick_payment
 from vhagar.relaxation.twin_dual import Choice
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from vhagar.array_types import Array, Index, Mask
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.corners import Corners
-from vhagar.relaxation.slopes import quick_payment
+from vhagar.relaxation.quick_multipliers import quick_payment
 from vhagar.relaxation.stages import Stage, magnitudes_of
 from vhagar.relaxation.twin_dual import Backward, Choice, at_input, backward, paying
 

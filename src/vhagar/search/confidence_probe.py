@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vhagar.array_types import Array
-from vhagar.attack.sampling import STEP_RATIO, confidence_slopes
+from vhagar.attack.sampling import STEP_RATIO, confidence_gradients
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.rounding import forward_error, sure_confidences
@@ -59,11 +59,11 @@ def _uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, 
     x = domain.project(domain.low + reach * noise)
     best, found, step = -np.inf, x[0], 1.0
     for _ in range(_STEPS):
-        confidence, slope = confidence_slopes(problem.network, problem.source, x)
+        confidence, gradient = confidence_gradients(problem.network, problem.source, x)
         row = int(confidence.argmax())
         if confidence[row] > best:
             best, found = float(confidence[row]), x[row]
-        corner = domain.farthest(slope)
+        corner = domain.farthest(gradient)
         # Rounding must not lead out of the box.
         x = domain.project(x + step * (corner - x))
         step *= STEP_RATIO

@@ -22,7 +22,7 @@ from vhagar.relaxation.arrays import (
 )
 from vhagar.relaxation.corners import largest
 from vhagar.relaxation.first_order.hulls import Hulls
-from vhagar.relaxation.slopes import Slopes, best_rule
+from vhagar.relaxation.quick_multipliers import Slopes, best_rule
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,20 @@ class Adam:
     def numbers(self) -> tuple[float, ...]:
         return self.size, self.first, self.second, self.fix_first, self.fix_second
 
-    def move(self, value: AnyArray, mean: AnyArray, square: AnyArray, slope: AnyArray) -> None:
+    def move(self, value: AnyArray, mean: AnyArray, square: AnyArray, gradient: AnyArray) -> None:
         """Move values `(rows, neurons)` one step against their gradients, all in place."""
         factor = -self.size / self.fix_first
         if not isinstance(value, np.ndarray):
-            mean.lerp_(slope, 1 - self.first)
-            square.mul_(self.second).addcmul_(slope, slope, value=1 - self.second)
+            mean.lerp_(gradient, 1 - self.first)
+            square.mul_(self.second).addcmul_(gradient, gradient, value=1 - self.second)
             value.addcdiv_(
                 mean, square.div(self.fix_second).sqrt_().add_(1e-12), value=factor
             )  # fmt: skip
             return
         with np.errstate(all="ignore"):  # gradients beyond float64 give no useful step
-            mean += (1 - self.first) * (slope - mean)
+            mean += (1 - self.first) * (gradient - mean)
             square *= self.second
-            square += (1 - self.second) * slope * slope
+            square += (1 - self.second) * gradient * gradient
             length = np.sqrt(square / self.fix_second) + 1e-12
             value += factor * mean / length
 
@@ -80,7 +80,7 @@ class Free:
 
 
 def quick_free(hulls: Hulls, a: AnyArray, b: AnyArray) -> AnyArray:
-    """The free numbers of the quick choice (`slopes`): its four slopes, and two zeros."""
+    """The free numbers of the quick multipliers: their four slopes, and two zeros."""
     xp, hexagons = namespace(a), hulls.hexagons
     view = (hexagons.lower.shape[0], -1, a.shape[1])
     wide_a, wide_b = a.reshape(view), b.reshape(view)
@@ -154,7 +154,7 @@ def step(
         stable = hulls.stable(rows, len(whole))
         put(g_p, 0.0, stable)
         put(g_q, 0.0, stable)
-        slopes = (g_p * a, g_p * b, g_q * a, g_q * b, g_p, g_q)
-        for k, slope in enumerate(slopes):
-            adam.move(c[k], free.mean[k, rows], free.square[k, rows], slope)
+        gradients = (g_p * a, g_p * b, g_q * a, g_q * b, g_p, g_q)
+        for k, gradient in enumerate(gradients):
+            adam.move(c[k], free.mean[k, rows], free.square[k, rows], gradient)
     return x, x_p

@@ -92,10 +92,10 @@ class ConfidenceObjective(AbstractObjective):
         mean, square = self._moments(2, on_mu, adam)
         self.mu = (self.mu - _step(mean, square, adam)).clamp(min=0) * self._mu_allowed
 
-    def _moments(self, place: int, slope: Tensor, adam: Adam) -> tuple[Tensor, Tensor]:
+    def _moments(self, place: int, gradient: Tensor, adam: Adam) -> tuple[Tensor, Tensor]:
         mean, square = self._memory[place : place + 2]
-        mean.lerp_(slope, 1 - adam.first)
-        square.mul_(adam.second).addcmul_(slope, slope, value=1 - adam.second)
+        mean.lerp_(gradient, 1 - adam.first)
+        square.mul_(adam.second).addcmul_(gradient, gradient, value=1 - adam.second)
         return mean, square
 
 

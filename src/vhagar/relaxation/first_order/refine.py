@@ -18,9 +18,9 @@ from vhagar.relaxation.first_order.objective import FixedObjective
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.interval_hexagons import plain_hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
+from vhagar.relaxation.quick_multipliers import quick_payment
 from vhagar.relaxation.receptive_fields import LocalNetwork, local_network
 from vhagar.relaxation.refinement import StatedChoice
-from vhagar.relaxation.slopes import quick_payment
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.starts import hexagon_directions, hexagons_of, neuron_starts
 from vhagar.relaxation.twin_dual import Choice, backward

@@ -6,16 +6,16 @@ from vhagar.runtime.devices import Tensor, require_torch
 
 
 def move(
-    x: Tensor, slope: Tensor, lower: Tensor, upper: Tensor, size: float, relaxation: float
+    x: Tensor, gradient: Tensor, lower: Tensor, upper: Tensor, size: float, relaxation: float
 ) -> Tensor:
-    """Move `x` in place past a projected step along `-slope`; returns the point twice as far as the
-    step. `lower` is `(columns,)`, all others `(nodes, columns)`."""
+    """Move `x` in place past a projected step along `-gradient`; returns the point twice as far
+    as the step. `lower` is `(columns,)`, all others `(nodes, columns)`."""
     if x.is_cuda:
         from vhagar.search.bounders.gpu import kernels
 
-        return kernels.move(x, slope, lower, upper, size, relaxation)
+        return kernels.move(x, gradient, lower, upper, size, relaxation)
     torch = require_torch()
-    moved = torch.clamp(torch.add(x, slope, alpha=-size), lower, upper)
+    moved = torch.clamp(torch.add(x, gradient, alpha=-size), lower, upper)
     change = moved - x
     x.add_(change, alpha=relaxation)
     return moved.add_(change)

@@ -1,9 +1,9 @@
 """Primal-dual steps on one linear model for many nodes at once, which differ in column bounds.
 
 The method is the primal-dual hybrid gradient of Chambolle and Pock with over-relaxation, on a
-matrix that is balanced first. Unlike slopes of the dual alone, it can leave a vertex that a simplex
-ended in: the primal weights remember which corners hold a maximum together. The dual iterates are
-multipliers whatever they are; nothing here is a bound.
+matrix that is balanced first. Unlike gradient steps on the dual alone, it can leave a
+vertex that a simplex ended in: the primal weights remember which corners hold a maximum together.
+The dual iterates are multipliers whatever they are; nothing here is a bound.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class PrimalDual:
     def _step(self, x: Tensor, y: Tensor, upper: Tensor) -> None:
         """One step of all nodes, in place."""
         torch = require_torch()
-        slope = self._product.back(y)
-        slope[:, self._objective] -= self._cost
-        ahead = move(x, slope, self._lower, upper, self._primal_step, _RELAXATION)
+        gradient = self._product.back(y)
+        gradient[:, self._objective] -= self._cost
+        ahead = move(x, gradient, self._lower, upper, self._primal_step, _RELAXATION)
         aim = self._product.forth(ahead).add_(y, alpha=1 / self._dual_step)
         excess = aim - torch.clamp(aim, self._row_lower, self._row_upper)
         y.lerp_(excess.mul_(self._dual_step), _RELAXATION)

@@ -1,4 +1,4 @@
-"""Scores of a batch and slopes of them, in numpy."""
+"""Scores of a batch and gradients of them, in numpy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vhagar.network import AbstractLinear, Network, Relu
 def scores_and_pull(
     network: Network, x: Array, leak: float = 0.0
 ) -> tuple[Array, Callable[[Array], Array]]:
-    """The scores of a batch, and what pulls slopes at the scores back to the input.
+    """The scores of a batch, and what pulls gradients at the scores back to the input.
 
     ReLUs let the share `leak` of what is negative through.
     """
@@ -27,34 +27,34 @@ def scores_and_pull(
             else:
                 values = layer.forward(values)
 
-    def pull(slopes: Array) -> Array:
+    def pull(gradients: Array) -> Array:
         factors = iter(reversed(passed))
         with np.errstate(over="ignore", invalid="ignore"):
             for layer in reversed(network.layers):
                 if isinstance(layer, AbstractLinear):
-                    slopes = layer.pull(slopes)
+                    gradients = layer.pull(gradients)
                 elif isinstance(layer, Relu):
-                    slopes = slopes * next(factors)
-        return slopes
+                    gradients = gradients * next(factors)
+        return gradients
 
     return values, pull
 
 
 def leads(scores: Array, labels: Index) -> tuple[Array, Array]:
-    """The confidence of each row in its own label, and the slope `(batch, classes)` of it."""
+    """The confidence of each row in its own label, and the gradient `(batch, classes)` of it."""
     every = np.arange(len(scores))
     others = scores.copy()
     others[every, labels] = -np.inf
     rival = others.argmax(axis=1)
-    slopes = np.zeros_like(scores)
-    slopes[every, labels] = 1.0
-    slopes[every, rival] = -1.0
+    gradients = np.zeros_like(scores)
+    gradients[every, labels] = 1.0
+    gradients[every, rival] = -1.0
     with np.errstate(invalid="ignore"):  # scores beyond float64 have no difference: NaN
-        return scores[every, labels] - scores[every, rival], slopes
+        return scores[every, labels] - scores[every, rival], gradients
 
 
-def joint_slopes(scores: Array, first: Index, second: Index) -> Array:
-    """The slope of the lead of the lesser of two classes over all others; both may be the same."""
+def joint_gradients(scores: Array, first: Index, second: Index) -> Array:
+    """The gradient of the lesser of two classes' lead over all others; both may be the same."""
     every = np.arange(len(scores))
     swap = scores[every, second] < scores[every, first]
     lesser, larger = np.where(swap, second, first), np.where(swap, first, second)
@@ -63,7 +63,7 @@ def joint_slopes(scores: Array, first: Index, second: Index) -> Array:
     # With two classes in all there are no others: then they are to be close.
     alone = np.isneginf(others).all(axis=1)
     rival = np.where(alone, larger, others.argmax(axis=1))
-    slopes = np.zeros_like(scores)
-    slopes[every, lesser] += 1.0
-    slopes[every, rival] -= 1.0
-    return slopes
+    gradients = np.zeros_like(scores)
+    gradients[every, lesser] += 1.0
+    gradients[every, rival] -= 1.0
+    return gradients

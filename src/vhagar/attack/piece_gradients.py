@@ -1,4 +1,4 @@
-"""Slopes through a piece of a perturbation, in numpy: `attack/images.py` without torch."""
+"""Gradients through a piece of a perturbation, in numpy: `attack/images.py` without torch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vhagar.perturbation.formula import Formula
 from vhagar.problem import Problem
 
 
-class PieceSlopes:
-    """The images of inputs and parameters, and what slopes at the images mean for both.
+class PieceGradients:
+    """The images of inputs and parameters, and what gradients at the images mean for both.
 
-    Where a piece has no formula, slopes pass as if the image moved along with the input, and the
+    Where a piece has no formula, gradients pass as if the image moved along with the input, and the
     parameters stay as they are.
     """
 
@@ -38,27 +38,27 @@ class PieceSlopes:
     def _projected(self, x: Array, parameters: Array) -> Array:
         free, domain, formula = self._piece.free_pixels, self._piece.domain, self._formula
         if free is not None and formula is not None and not formula.product:
-            # A pixel pushed beyond the domain would not feel a slope that leads it back.
+            # A pixel pushed beyond the domain would not feel a gradient that leads it back.
             moving = self._unmoved(formula, x)[:, free]
             parameters = np.clip(moving + parameters, domain.lower, domain.upper) - moving
         return np.clip(parameters, self._low, self._high)
 
-    def pull(self, x: Array, parameters: Array, slopes: Array) -> tuple[Array, Array]:
-        """Slopes at the images as slopes of inputs and parameters."""
+    def pull(self, x: Array, parameters: Array, gradients: Array) -> tuple[Array, Array]:
+        """Gradients at the images as gradients of inputs and parameters."""
         formula, domain = self._formula, self._piece.domain
         if formula is None:
-            return slopes, np.zeros_like(parameters)
+            return gradients, np.zeros_like(parameters)
         if formula.product:
             raw = domain.lower + parameters * (x - domain.lower)
         else:
             raw = self._unmoved(formula, x) + rows_times(parameters, formula.map.directions.T)
         if formula.clip:
-            slopes = np.where((raw >= domain.lower) & (raw <= domain.upper), slopes, 0.0)
+            gradients = np.where((raw >= domain.lower) & (raw <= domain.upper), gradients, 0.0)
         if formula.product:
-            by_factor = (slopes * (x - domain.lower)).sum(axis=1, keepdims=True)
-            return parameters * slopes, by_factor
-        by_x = rows_times(slopes, formula.map.matrix)
-        return by_x, rows_times(slopes, formula.map.directions)
+            by_factor = (gradients * (x - domain.lower)).sum(axis=1, keepdims=True)
+            return parameters * gradients, by_factor
+        by_x = rows_times(gradients, formula.map.matrix)
+        return by_x, rows_times(gradients, formula.map.directions)
 
     @staticmethod
     def _unmoved(formula: Formula, x: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from vhagar.relaxation import slopes
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
-from vhagar.relaxation.slopes import quick_payment
+from vhagar.relaxation.quick_multipliers import quick_payment
 
 from .samples import every_build, every_perturbation
 from .test_one_dual import sample
