@@ -121,17 +121,17 @@ class BoxProver:
         values, boxes = self._values(leaves), list(leaves)
         missed = [k for k, value in enumerate(values) if not value <= self._claim]
         while missed:
-            climbing = [k for k in missed if boxes[k].parent is not None]
-            if not climbing:
+            with_parent = [k for k in missed if boxes[k].parent is not None]
+            if not with_parent:
                 break
             parents: list[_Box] = []
-            for k in climbing:
+            for k in with_parent:
                 parent = boxes[k].parent
                 assert parent is not None
                 boxes[k] = parent
                 parents.append(parent)
-            values[climbing] = np.minimum(values[climbing], self._values(parents))
-            missed = [k for k in climbing if not values[k] <= self._claim]
+            values[with_parent] = np.minimum(values[with_parent], self._values(parents))
+            missed = [k for k in with_parent if not values[k] <= self._claim]
         return float(values.max())
 
     def _values(self, given: list[_Box]) -> Floats:

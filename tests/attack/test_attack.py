@@ -82,12 +82,12 @@ def test_each_target_has_its_witness() -> None:
     [
         _PLAIN,
         replace(_SMALL, lagrangian=False),
-        replace(_SMALL, climb=False),
+        replace(_SMALL, starts=False),
         replace(_SMALL, rounds=2, aim=False),
         replace(_SMALL, regions=False),
         replace(_SMALL, regions=False, polish=False),
     ],
-    ids=["paper", "balanced", "no climb", "no aim", "no regions", "no polish"],
+    ids=["paper", "balanced", "no starts", "no aim", "no regions", "no polish"],
 )
 def test_every_part_can_be_switched_off(corner: Problem, options: AttackOptions) -> None:
     assert 3.0 <= _lower(corner, options) <= 4.0
@@ -204,7 +204,7 @@ def test_suggestions_are_taken_up_once_checked(corner: Problem) -> None:
     heard: list[AttackFound] = []
     attack(
         corner,
-        options=replace(_SMALL, inputs=1, steps=1, climb=False),
+        options=replace(_SMALL, inputs=1, steps=1, starts=False),
         on_attack=heard.append,
         suggestions=lambda: offered.pop() if offered else (),
     )
@@ -254,7 +254,7 @@ def test_later_ascents_start_near_the_best_attack(
     monkeypatch.setattr(running, "ascend", watching)
     offered = [[(1, 0, good, np.zeros(0))], []]
     # Without starts that were moved by other means, which may come near by themselves.
-    options = replace(_SMALL, rounds=2, polish=False, regions=False, climb=False)
+    options = replace(_SMALL, rounds=2, polish=False, regions=False, starts=False)
     attack(corner, options=options, suggestions=lambda: offered.pop() if offered else ())
     first, second = distances
     assert first.min() > 0.1

@@ -91,6 +91,6 @@ def test_suggestions_are_heard(corner: Problem) -> None:
             taken.set()
 
     # An attack that finds nothing of the kind by itself.
-    alone = replace(_SMALL, rounds=None, step=1e-9, climb=False, polish=False, regions=False)
+    alone = replace(_SMALL, rounds=None, step=1e-9, starts=False, polish=False, regions=False)
     attack_in_worker(AttackJob(corner, alone), Channel(send, receive))
     assert taken.is_set()

@@ -140,11 +140,11 @@ def test_parts_are_left_out_as_asked(corner: Problem, monkeypatch: pytest.Monkey
         heard.append(options)
 
     monkeypatch.setattr(concurrent, "attack", attack)
-    for without in ((), ("aim", "climb"), ("polish",)):
+    for without in ((), ("aim", "starts"), ("polish",)):
         options = {"engine": Attack(without=without), "workers": 1, "device": "cpu"}
         verify(corner, timeout=60, **options)
     parts = [[part for part in ATTACK_PARTS if not getattr(one, part)] for one in heard]
-    assert parts == [[], ["climb", "aim"], ["regions", "polish"]]
+    assert parts == [[], ["starts", "aim"], ["regions", "polish"]]
     assert all(one.device == "cpu" for one in heard)
 
 

@@ -121,7 +121,7 @@ def test_gradients_of_leads_and_scores_are_true(random_network: Network) -> None
     np.testing.assert_array_equal(scores_and_pull(random_network, x)[0], random_network.forward(x))
 
 
-def test_the_lesser_of_two_classes_climbs() -> None:
+def test_the_lesser_of_two_classes_ascends() -> None:
     scores = np.array([[3.0, 1.0, 2.0], [1.0, 3.0, 2.0], [1.0, 3.0, 2.0]])
     gradients = joint_gradients(scores, np.array([0, 0, 0]), np.array([1, 1, 0]))
     np.testing.assert_array_equal(gradients, [[0, 1, -1], [1, 0, -1], [1, -1, 0]])
@@ -209,7 +209,7 @@ def test_a_search_has_a_witness_before_the_attack_joins(
         problem, workers=workers, timeout=60, on_progress=lambda now: not now.lower > 0
     )
     assert stopped.lower > 0
-    assert stopped.nodes <= 4  # the root and the ceiling, on two rungs
+    assert stopped.nodes <= 4  # the root and the ceiling, by two methods
 
 
 def test_no_library_is_imported_that_cannot_be_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

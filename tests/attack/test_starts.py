@@ -46,7 +46,7 @@ def test_without_a_dataset_starts_are_random(hidden: Network) -> None:
     assert (confidence(hidden.forward(found), 0) > 0).all()
 
 
-def test_more_starts_climb_and_stay_inside(corner: Problem) -> None:
+def test_more_starts_ascend_and_stay_inside(corner: Problem) -> None:
     starts = np.full((40, 16), 0.4)
     none = np.zeros((0, 16))
     found = more_starts(corner, _model(corner), starts, none, np.random.default_rng(0))

@@ -54,7 +54,7 @@ def certified(
 ) -> tuple[Result, Path, Path]:
     """A certificate of spectral bounds alone, and the model."""
     monkeypatch.setattr(first_order, "_CPU_PLANS", ONLY_SPECTRAL)
-    monkeypatch.setattr(Search, "climb", lambda *_: None)
+    monkeypatch.setattr(Search, "bound_roots", lambda *_: None)
     rng = np.random.default_rng(8)
     draw = lambda *size: rng.normal(size=size).astype(np.float32).astype(float)  # noqa: E731
     model, path = folder / "model.onnx", folder / "proof.cert"

@@ -338,7 +338,7 @@ MIP = ("--engine", "mip")
         (["attack", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
         (["attack", "MODEL", *VERIFY, "--device", "abacus"], "invalid choice: 'abacus'"),
         (["attack", "MODEL", *VERIFY, "--device", "cuda"], "finds no CUDA GPU"),
-        (["attack", "MODEL", *VERIFY, "--without", "luck"], "climb, aim, lagrangian"),
+        (["attack", "MODEL", *VERIFY, "--without", "luck"], "starts, aim, lagrangian"),
         (["confidence", "MODEL", "--class", "3"], "source class 3"),
         (["confidence", "MODEL"], "required: --class"),
         ([], "required: COMMAND"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhagar.relaxation import slopes
+from vhagar.relaxation import quick_multipliers
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.quick_multipliers import quick_payment
@@ -22,7 +22,7 @@ def test_units_sorted_by_kind_are_paid_as_all_together(build: str, text: str, cl
         a, b = rng.normal(size=(2, 6, known.s.shape[1]))
         b[:2] = -a[:2]  # as for the difference of the copies
         b[2] = 0.0
-        found, expected = pay(layer, a, b), slopes._paid(known, a, b)
+        found, expected = pay(layer, a, b), quick_multipliers._paid(known, a, b)
         slack = 1e-9 * (abs(a) + abs(b)) * (1 + known.magnitude)
         for mine, yours in zip(found, expected, strict=True):
             assert (abs(mine - yours) <= slack).all()

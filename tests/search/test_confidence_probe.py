@@ -36,7 +36,7 @@ def test_it_gets_to_the_top_of_a_linear_network() -> None:
     assert found == pytest.approx(3 * 2 - 2 * 1)
 
 
-def test_it_climbs() -> None:
+def test_it_ascends() -> None:
     problem = pooled_problem(0)
     rng = np.random.default_rng(0)
     inputs = rng.uniform(0, 1, (500, problem.domain.size))

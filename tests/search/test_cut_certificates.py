@@ -66,7 +66,7 @@ def weighing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return replace(found, numbers=numbers, cuts=cuts)
 
     monkeypatch.setattr(NodeBound, "proof", proof)
-    monkeypatch.setattr(search.Search, "climb", lambda *_: None)
+    monkeypatch.setattr(search.Search, "bound_roots", lambda *_: None)
     return counts
 
 

@@ -67,9 +67,9 @@ def problem() -> Problem:
 
 
 @pytest.fixture(autouse=True)
-def no_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_first_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds of roots before the search have tests of their own."""
-    monkeypatch.setattr(search.Search, "climb", lambda *_: None)
+    monkeypatch.setattr(search.Search, "bound_roots", lambda *_: None)
 
 
 @pytest.fixture

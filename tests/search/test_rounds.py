@@ -15,7 +15,7 @@ from vhagar import Bab, Problem, verify
 from vhagar.network import Affine, Network, Relu
 from vhagar.result import BoundKind
 from vhagar.runtime.deadline import Deadline
-from vhagar.search.bounders.first_bounds import Rung, RungBounder
+from vhagar.search.bounders.first_bounds import BoundMethod, RootBounder
 from vhagar.search.branch_and_bound import FirstOrder
 from vhagar.search.rounds import SearchInRounds
 
@@ -78,20 +78,20 @@ def test_the_largest_confidence_has_quick_bounds_before_all_rounds(
 ) -> None:
     """As it would as a ceiling: no question's bound is to be below that of its ceiling alone."""
     monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
-    monkeypatch.setattr(SearchInRounds, "climb", _noted(climbed := []))
+    monkeypatch.setattr(SearchInRounds, "bound_roots", _noted(methods := []))
     problem = Problem(dense_network(), perturbation=None, source=0)
     verify(problem, engine=FirstOrder(attack=False), workers=0, device="cpu")
-    assert climbed == [Rung.DIFFERENCES, Rung.QUICK]
+    assert methods == [BoundMethod.DIFFERENCES, BoundMethod.QUICK]
 
 
-def _noted(climbed: list[Rung]) -> Callable[..., None]:
-    plain = SearchInRounds.climb
+def _noted(methods: list[BoundMethod]) -> Callable[..., None]:
+    plain = SearchInRounds.bound_roots
 
-    def climb(search: SearchInRounds, rung: Rung, *given: Deadline) -> None:
-        climbed.append(rung)
-        plain(search, rung, *given)
+    def bound_roots(search: SearchInRounds, method: BoundMethod, *given: Deadline) -> None:
+        methods.append(method)
+        plain(search, method, *given)
 
-    return climb
+    return bound_roots
 
 
 def test_the_attack_looks_for_confident_inputs_too() -> None:
@@ -110,7 +110,7 @@ def test_the_ceiling_has_as_much_work_on_a_busy_machine(
     monkeypatch.setattr(SearchInRounds, "_core_share", lambda _: share)
     given: list[float] = []
     monkeypatch.setattr(
-        SearchInRounds, "climb_ceiling", lambda _, rung, deadline, share: given.append(share)
+        SearchInRounds, "bound_ceiling", lambda _, method, deadline, share: given.append(share)
     )
     problem = Problem(dense_network(), perturbation="linf(0.02)", source=0, targets=[1])
     verify(problem, engine=FirstOrder(attack=False), workers=0, device="cpu", timeout=600)
@@ -137,16 +137,16 @@ def test_work_that_outlasts_the_deadline_is_followed_by_none(
 ) -> None:
     """Its nodes are still with it: whoever took others then lost track of whose they were."""
     monkeypatch.setattr(SearchInRounds, "_can_import_torch", lambda *_: False)
-    monkeypatch.setattr(SearchInRounds, "_climb_slopes", lambda *_: None)
-    bound, calls = RungBounder.bound, [0]
+    monkeypatch.setattr(SearchInRounds, "_bound_by_slopes", lambda *_: None)
+    bound, calls = RootBounder.bound, [0]
 
-    def slow(bounder: RungBounder, *given: Any) -> Any:
-        calls[0] += bounder._rung is Rung.QUICK
+    def slow(bounder: RootBounder, *given: Any) -> Any:
+        calls[0] += bounder._method is BoundMethod.QUICK
         if calls[0] == 2:  # the ceiling's second turn
             time.sleep(1.7)  # longer than what is left, and the grace after it
         return bound(bounder, *given)
 
-    monkeypatch.setattr(RungBounder, "bound", slow)
+    monkeypatch.setattr(RootBounder, "bound", slow)
     problem = Problem(dense_network(), perturbation="linf(0.9)", source=0, targets=[1])
     verify(problem, engine=FirstOrder(attack=False), workers=0, timeout=0.8)
     assert calls[0] <= 2

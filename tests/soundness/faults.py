@@ -968,8 +968,8 @@ LOCAL = {
 
 _DIFFERENCES = "vhagar.relaxation.differences"
 _DIFFERENCE_TESTS = "tests/relaxation/test_differences.py"
-# The first rungs of the ladder.
-LADDER: dict[str, Fault] = {
+# The first bounds of root nodes.
+FIRST_BOUNDS: dict[str, Fault] = {
     "differences that lose their sign at a neuron": _tested(
         _DIFFERENCES,
         "np.maximum(np.minimum(h.gap_lower, 0.0),",
@@ -1616,7 +1616,7 @@ FAULTS: dict[str, Fault] = {
     **ONE_IMAGE,
     **READERS,
     **RELAXATION,
-    **LADDER,
+    **FIRST_BOUNDS,
     **DEFINITENESS,
     **SPECTRAL,
     **BOXES,

@@ -19,12 +19,13 @@ class AttackOptions:
     its two objectives as in the paper; `majority` (r) is the share of solutions that makes a hint.
 
     Each addition can be switched off. `lagrangian` treats the attack as a constraint with adaptive
-    multipliers (`penalty` is how fast they adapt). `climb` adds starts that need no dataset. `aim`
-    starts half of the inputs near the best attack once there is one. `polish` solves the linear
-    regions of the best inputs exactly. `regions` searches the neighbouring regions, first in
-    `basins` basins and then in the best one, until `patience` attempts in a row have failed. All
-    of this is repeated `rounds` times, or without end. `relax_first` searches from the pieces'
-    relaxations before the first ascent, so that one process can do so while another one climbs.
+    multipliers (`penalty` is how fast they adapt). `starts` adds a first attack and starts that
+    need no dataset. `aim` starts half of the inputs near the best attack once there is one.
+    `polish` solves the linear regions of the best inputs exactly. `regions` searches the
+    neighbouring regions, first in `basins` basins and then in the best one, until `patience`
+    attempts in a row have failed. All of this is repeated `rounds` times, or without end.
+    `relax_first` searches from the pieces' relaxations before the first ascent, so that one process
+    can do so while another one ascends.
     """
 
     inputs: int = 128
@@ -37,7 +38,7 @@ class AttackOptions:
     majority: float = 0.95
     lagrangian: bool = True
     penalty: float = 2.0
-    climb: bool = True
+    starts: bool = True
     aim: bool = True
     polish: bool = True
     regions: bool = True
@@ -58,7 +59,7 @@ class AttackOptions:
             steps=steps,
             step=0.02,
             lagrangian=False,
-            climb=False,
+            starts=False,
             aim=False,
             polish=False,
             regions=False,

@@ -134,7 +134,7 @@ class _Rounds:
             }
             self._search(dives, should_stop, suggestions)
         ended = options.relax_first and should_stop()
-        if options.rounds is None and options.climb and not ended:
+        if options.rounds is None and options.starts and not ended:
             seed = int(self._rng.integers(2**31))
             first_attack(self._problem, self._offer_first, seed, self._dataset, should_stop)
         while not ended:
@@ -188,10 +188,10 @@ class _Rounds:
         batch, rng = self._batch, self._rng
         self._deadline.check()
         starts = hyper_input(self._problem, batch.model, self._dataset, len(batch), rng)
-        if self._options.climb:
+        if self._options.starts:
             self._deadline.check()
             starts = more_starts(self._problem, batch.model, starts, self._dataset, rng)
-        if self._options.climb and not self._incumbents.best:
+        if self._options.starts and not self._incumbents.best:
             starts = dimmed(starts, self._problem.domain, rng)
         # Deal the sorted starts so that every group gets all levels of confidence.
         dealt = starts.reshape(batch.rows_per_group, len(batch.groups), -1).swapaxes(0, 1)

@@ -28,10 +28,10 @@ _FEWER = 10
 CHUNK = 1024
 # Steps of the ascent that makes random starts confident, and the first step relative to the input
 # range.
-_CLIMB_STEPS, _CLIMB_STEP = 20, 0.1
+_ASCENT_STEPS, _ASCENT_STEP = 20, 0.1
 # Shares of the starts that ascend to a high confidence, that lie between two such inputs, and that
 # are grown until source and target lead together.
-_CLIMBING, _BETWEEN, _GROWN = 0.2, 0.15, 0.15
+_ASCENDED, _BETWEEN, _GROWN = 0.2, 0.15, 0.15
 # The largest share of what is negative that ReLUs let through while an input is grown.
 # Measured: on a network of VNN-COMP's mnistfc (256x2), 0 finds no attack at all, 0.1 finds one of
 # confidence 0.80, and 0.02 one of 1.22.
@@ -119,29 +119,29 @@ def confidences(model: TorchNetwork, inputs: Array, label: int) -> Array:
 def more_starts(
     problem: Problem, model: TorchNetwork, starts: Array, dataset: Array, rng: np.random.Generator
 ) -> Array:
-    """Replace some of the starts by inputs that climbed, class means, mixtures, and grown inputs.
+    """Replace some of the starts by inputs that ascended, class means, mixtures, and grown inputs.
 
     A mixture of a confident input of the source class and one of a target class is near the
     decision boundary that the attack must cross; a grown input is near it, too.
     """
     count = len(starts)
-    climbing, between = int(_CLIMBING * count), int(_BETWEEN * count)
-    if climbing < 2:
+    ascending, between = int(_ASCENDED * count), int(_BETWEEN * count)
+    if ascending < 2:
         return starts
     labels = [problem.source, *problem.targets]
-    chosen = np.array([labels[k % len(labels)] for k in range(climbing)])
+    chosen = np.array([labels[k % len(labels)] for k in range(ascending)])
     rows = rng.permutation(count)
-    growing, rows = rows[climbing + between :][: int(_GROWN * count)], rows[: climbing + between]
-    climbed = _climbed(problem, model, starts[rows[:climbing]], chosen)
-    for k, mean in enumerate(_class_means(problem, dataset, labels[:climbing])):
-        climbed[k] = climbed[k] if mean is None else mean
-    first, second = rng.integers(climbing, size=(2, between))
+    growing, rows = rows[ascending + between :][: int(_GROWN * count)], rows[: ascending + between]
+    ascended = _raised(problem, model, starts[rows[:ascending]], chosen)
+    for k, mean in enumerate(_class_means(problem, dataset, labels[:ascending])):
+        ascended[k] = ascended[k] if mean is None else mean
+    first, second = rng.integers(ascending, size=(2, between))
     share = rng.uniform(size=(between, 1))
-    # Inputs that climbed towards a target are used only in mixtures.
-    own = climbed[chosen == problem.source]
+    # Inputs that ascended towards a target are used only in mixtures.
+    own = ascended[chosen == problem.source]
     result = starts.copy()
     result[rows[: len(own)]] = own
-    result[rows[climbing:]] = share * climbed[first] + (1 - share) * climbed[second]
+    result[rows[ascending:]] = share * ascended[first] + (1 - share) * ascended[second]
     result[growing] = grown(problem, model, len(growing), rng)
     return result
 
@@ -161,13 +161,13 @@ def grown(problem: Problem, model: TorchNetwork, count: int, rng: np.random.Gene
     rivals = model.tensor([targets[k % len(targets)] for k in range(count)]).long()
     own = rivals * 0 + problem.source
     for second in (own, rivals):
-        for k in range(_CLIMB_STEPS):
-            left = 1 - k / _CLIMB_STEPS
+        for k in range(_ASCENT_STEPS):
+            left = 1 - k / _ASCENT_STEPS
             current.requires_grad_(True)
             scores = model.leaky_scores(current, LEAK * left)
             total = _joint_lead(scores, own, second).sum()
             (gradient,) = require_torch().autograd.grad(total, current)
-            size = _CLIMB_STEP * left * (high - low)
+            size = _ASCENT_STEP * left * (high - low)
             current = (current.detach() + size * gradient.sign()).clamp(low, high)
     result: Array = current.cpu().double().numpy()
     return result
@@ -184,17 +184,17 @@ def _joint_lead(scores: Tensor, first: Tensor, second: Tensor) -> Tensor:
     return lesser - torch.where(torch.isneginf(others), larger, others)
 
 
-def _climbed(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np.int64]) -> Array:
+def _raised(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np.int64]) -> Array:
     """The inputs after gradient ascent on the confidence in one class each."""
     torch = require_torch()
     domain = problem.domain
     current, chosen = model.tensor(x), model.tensor(labels).long()
     low, high = model.tensor(domain.low), model.tensor(domain.high)
-    for k in range(_CLIMB_STEPS):
+    for k in range(_ASCENT_STEPS):
         current.requires_grad_(True)
         total = torch_confidence(model.scores(current), chosen).sum()
         (gradient,) = torch.autograd.grad(total, current)
-        size = _CLIMB_STEP * (1 - k / _CLIMB_STEPS) * (high - low)
+        size = _ASCENT_STEP * (1 - k / _ASCENT_STEPS) * (high - low)
         current = (current.detach() + size * gradient.sign()).clamp(low, high)
     result: Array = current.cpu().double().numpy()
     return result

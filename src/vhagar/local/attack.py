@@ -2,7 +2,7 @@
 
 Every target starts from the middle of the parameters' box and from random corners; the first step
 from the middle leads to the corner that the gradient points to. Signed steps of decreasing size
-climb the target's lead over the source. Where the scores are nearly linear they end in corners of
+ascend the target's lead over the source. Where the scores are nearly linear they end in corners of
 the box, as attacks on L-infinity balls do.
 """
 

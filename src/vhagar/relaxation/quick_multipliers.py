@@ -26,9 +26,9 @@ from vhagar.relaxation.twin_dual import Payment
 TIE = 1e-9
 
 # The slopes `c0` to `c3`: for every row and neuron, for every neuron, or one number for all.
-Slopes = tuple[AnyArray, AnyArray | float, AnyArray | float, AnyArray]
+RelaxationSlopes = tuple[AnyArray, AnyArray | float, AnyArray | float, AnyArray]
 # Maps slopes to their offsets, followed by whatever the caller needs of the best rule.
-Price = Callable[[Slopes], tuple[AnyArray, ...]]
+Price = Callable[[RelaxationSlopes], tuple[AnyArray, ...]]
 
 
 def quick_payment(
@@ -53,7 +53,7 @@ def quick_payment(
 def _paid(seen: Corners, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Multipliers by the best rule of each neuron, and their offsets."""
 
-    def price(slopes: Slopes) -> tuple[AnyArray, ...]:
+    def price(slopes: RelaxationSlopes) -> tuple[AnyArray, ...]:
         p, q = _multipliers(slopes, a, b)
         return seen.offset(a, b, p, q), p, q
 
@@ -98,7 +98,7 @@ class UnitParts:
         return p, q, offsets
 
 
-def _multipliers(slopes: Slopes, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
+def _multipliers(slopes: RelaxationSlopes, a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
     first, across, back, second = slopes
     p = first * a if isinstance(across, float) else first * a + across * b
     q = second * b if isinstance(back, float) else back * a + second * b
@@ -124,7 +124,9 @@ def best_rule(
     return best
 
 
-def _rules(h: Hexagons, a: AnyArray, b: AnyArray) -> tuple[Slopes, Slopes, Slopes]:
+def _rules(
+    h: Hexagons, a: AnyArray, b: AnyArray
+) -> tuple[RelaxationSlopes, RelaxationSlopes, RelaxationSlopes]:
     ratio, kappa = h.ratio, _difference_slope(h)
     both = a / ratio + b
     sum_s, sum_t = (

@@ -15,7 +15,7 @@ from vhagar.result import Run
 from vhagar.result.serialize import check_writable
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
-from vhagar.search.bounders.first_bounds import MOST_KEPT, Rung, programs_fit
+from vhagar.search.bounders.first_bounds import MOST_KEPT, BoundMethod, programs_fit
 from vhagar.search.bounders.size import is_large
 from vhagar.search.checkpoint import Checkpoint, resumed
 from vhagar.search.node_search import NodeSearch
@@ -89,10 +89,10 @@ class Bab(_FrontierEngine):
 
     def _search(self, search: NodeSearch, run: Run, deadline: Deadline) -> bool:
         if run.resumed is None:
-            search.climb(Rung.DIFFERENCES, deadline)
+            search.bound_roots(BoundMethod.DIFFERENCES, deadline)
             # By the clock, where there are many pieces: not where results must repeat.
             if run.options.processes or len(run.problem.pieces) <= MOST_KEPT:
-                search.climb(Rung.QUICK, deadline)
+                search.bound_roots(BoundMethod.QUICK, deadline)
         if run.options.executor == "ray":
             return search.in_cluster(deadline)
         workers, gpu = run.options.worker_count, self.uses_gpu(run.options)

@@ -16,17 +16,17 @@ from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
 from vhagar.runtime.threads import blas_threads
-from vhagar.search.bounders.first_bounds import Rung, rung_bounders, rung_bounds
+from vhagar.search.bounders.first_bounds import BoundMethod, first_neuron_bounds, root_bounders
 from vhagar.search.bounders.first_order import FirstOrderBounder
 from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.bounders.size import is_large
 from vhagar.search.node import Numbers, Region
-from vhagar.search.search import CLIMB_SHARE, HERE, Search
+from vhagar.search.search import CEILING_SHARE, HERE, Search
 from vhagar.search.worker import SearchWorker
 
 # When the attack runs beside first-order steps, and for how many seconds its last messages are
 # waited for.
-_CLIMB, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
+_ATTACK, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
 # Seconds of halving boxes of inputs between two looks at the messages.
 _BETWEEN_LOOKS = 0.1
 # Share of the time for bounds where the attack has no process of its own.
@@ -58,7 +58,7 @@ class SearchInRounds(Search):
         self._begun, self._worked = time.monotonic(), time.process_time()
 
     def run(self, deadline: Deadline) -> bool:
-        """First-order steps in this process, piece by piece, while the attack climbs beside it.
+        """First-order steps in this process, piece by piece, while the attack runs beside it.
 
         Without processes the attack comes last.
         """
@@ -69,15 +69,15 @@ class SearchInRounds(Search):
     def _run_until(self, deadline: Deadline) -> bool:
         run, options = self._run, self._run.options
         if self._resumed is None:
-            self.climb(Rung.DIFFERENCES, deadline)
-        climbing = AttackOptions(
+            self.bound_roots(BoundMethod.DIFFERENCES, deadline)
+        attack_options = AttackOptions(
             polish=False, regions=False, seed=options.seed, device=options.device
         )
         with self._pool:
             self._attack = ConcurrentAttack(
-                run, self._pool, climbing, _CLIMB, deadline, self._dataset
+                run, self._pool, attack_options, _ATTACK, deadline, self._dataset
             )
-            ends = time.monotonic() + _CLIMB.seconds(deadline.left)
+            ends = time.monotonic() + _ATTACK.seconds(deadline.left)
             beside = self._attacks and options.processes
             if beside:
                 self._attack.join_when_due()  # before torch is imported here, too
@@ -86,7 +86,7 @@ class SearchInRounds(Search):
                 self.attack_first(deadline)
                 self._bound(deadline)
             if self._attacks and not beside and not deadline.passed:
-                attack_here(run, climbing, _CLIMB.seconds(deadline.left), self._dataset)
+                attack_here(run, attack_options, _ATTACK.seconds(deadline.left), self._dataset)
             self._go_on_with_inputs(deadline)
             self._attack.finish(ends, min(_LAST_WORDS, deadline.left + _LATEST_WORDS))
         return deadline.passed and not run.interval.closed
@@ -95,32 +95,34 @@ class SearchInRounds(Search):
         """Bounds of all kinds, those that are quick to compute first."""
         options = self._run.options
         slopes = self._slope_bounder(deadline)
-        self._climb_slopes(slopes, deadline)
+        self._bound_by_slopes(slopes, deadline)
         if self._run.problem.perturbation is None:
             # The largest confidence is the question itself: as a ceiling it would have this, too.
-            self.climb(Rung.QUICK, deadline, deadline.sooner(_QUICK_SHARE * deadline.left))
+            self.bound_roots(
+                BoundMethod.QUICK, deadline, deadline.sooner(_QUICK_SHARE * deadline.left)
+            )
         else:
             # On a busy machine a longer share, up to that of the question itself, is as much work.
-            share = min(CLIMB_SHARE / self._core_share(), _QUICK_SHARE)
-            self.climb_ceiling(Rung.QUICK, deadline, share)
+            share = min(CEILING_SHARE / self._core_share(), _QUICK_SHARE)
+            self.bound_ceiling(BoundMethod.QUICK, deadline, share)
         if deadline.passed or self._run.interval.closed:
             return
         alone = self._attacks and not options.processes
         share = _BOUNDS_SHARE if alone and deadline.left < math.inf else math.inf
         last = deadline.sooner(share * deadline.left)
         if not self._can_import_torch(last):
-            self._climb_without_torch(deadline)
+            self._bound_without_torch(deadline)
             return
         device = self._meanwhile(self._device, last)
         if device is not None:
             self._bound_in_rounds(device, slopes, last)
 
-    def _climb_without_torch(self, deadline: Deadline) -> None:
+    def _bound_without_torch(self, deadline: Deadline) -> None:
         """What numpy alone can do, the ceiling first: it is one root, the others may be many."""
-        self.climb_ceiling(Rung.QUICK, deadline, _NUMPY_SHARE)
+        self.bound_ceiling(BoundMethod.QUICK, deadline, _NUMPY_SHARE)
         # Work that outlasts the deadline is left behind with its nodes: nothing may follow it.
         if not deadline.passed:
-            self.climb(Rung.QUICK, deadline, deadline.before(_PROOF_SECONDS))
+            self.bound_roots(BoundMethod.QUICK, deadline, deadline.before(_PROOF_SECONDS))
 
     def _go_on_with_inputs(self, deadline: Deadline) -> None:
         """Once all rounds are over, boxes of inputs go on being halved."""
@@ -167,12 +169,14 @@ class SearchInRounds(Search):
         def bounds_of(region: Region) -> TwinBounds:
             limit = deadline.sooner(share * deadline.left)
             problem, piece_index = run.problem, region.piece_index
-            return rung_bounds(problem, piece_index, Rung.QUICK, run.bounds, threads, late, limit)
+            return first_neuron_bounds(
+                problem, piece_index, BoundMethod.QUICK, run.bounds, threads, late, limit
+            )
 
         numbers, last = Numbers(self._first_number), deadline.before(_PROOF_SECONDS)
         return QuadraticBounder(run.problem, numbers, bounds_of, last)
 
-    def _climb_slopes(self, slopes: QuadraticBounder, deadline: Deadline) -> None:
+    def _bound_by_slopes(self, slopes: QuadraticBounder, deadline: Deadline) -> None:
         """The first bounds by slopes: on networks of a few dense layers, the best for long.
 
         Before first-order steps, whose library takes as long to import as a root takes here.
@@ -180,9 +184,10 @@ class SearchInRounds(Search):
         run = self._run
         if is_large(run.problem):
             return
-        if not are_manageable(rung_bounds(run.problem, 0, Rung.DIFFERENCES, run.bounds)):
+        known = first_neuron_bounds(run.problem, 0, BoundMethod.DIFFERENCES, run.bounds)
+        if not are_manageable(known):
             return  # unless later bounds decide more pairs
-        bounders = rung_bounders(Rung.DIFFERENCES, run, self._is_late(deadline))
+        bounders = root_bounders(BoundMethod.DIFFERENCES, run, self._is_late(deadline))
         worker = SearchWorker(run.reduced, run.options, bounders, slopes)
         last = deadline.sooner(_SLOPES_SHARE * deadline.left)
         roots = len(run.problem.targets) * len(run.problem.pieces)

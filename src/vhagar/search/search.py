@@ -22,7 +22,7 @@ from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import AbstractPool
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.threads import in_background
-from vhagar.search.bounders.first_bounds import Rung, rung_bounders
+from vhagar.search.bounders.first_bounds import BoundMethod, root_bounders
 from vhagar.search.checkpoint import Checkpoint, CheckpointKeeper
 from vhagar.search.node import first_number
 from vhagar.search.node_selection import Frontiers
@@ -31,13 +31,13 @@ from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
 Found = TypeVar("Found")
 # The number by which this process goes beside workers.
 HERE = -1
-# Seconds for a rung of the ladder, or a share of the remaining time, where there are many pieces;
-# then others take over. Rungs that take longer have a limit of seconds as well.
-_RUNG_SECONDS, _RUNG_SHARE, _MOST_RUNG_SECONDS = 0.5, 0.05, 3.0
+# Seconds for the roots by one method, or a share of the remaining time, where pieces are many; then
+# others take over. Methods that take longer have a limit of seconds as well.
+_ROOT_SECONDS, _ROOT_SHARE, _MOST_ROOT_SECONDS = 0.5, 0.05, 3.0
 # The same without a clock, where results must repeat: hidden neurons of all pieces together.
-_RUNG_NEURONS = 200_000
-# Share of the remaining time for the neurons' bounds when only the ceiling climbs.
-CLIMB_SHARE = 0.1
+_ROOT_NEURONS = 200_000
+# Share of the remaining time for the neurons' bounds when only the ceiling is bounded.
+CEILING_SHARE = 0.1
 # Share of the remaining time for the first attack.
 _FIRST_ATTACK_SHARE = 0.2
 # Seconds of halving boxes of inputs, while bounds are computed, before messages are taken again.
@@ -93,15 +93,17 @@ class Search:
         )
         self._first_lower = run.interval.lower
 
-    def climb(self, rung: Rung, deadline: Deadline, neurons: Deadline = NEVER) -> None:
-        """Bound the roots and the ceiling on a rung of the ladder, and announce what it gives.
+    def bound_roots(
+        self, method: BoundMethod, deadline: Deadline, neurons: Deadline = NEVER
+    ) -> None:
+        """Bound the root nodes and the ceiling by one method, and announce what it gives.
 
-        The answer is the largest bound of all pieces: where a rung takes long, and there is no time
-        for all of them, the others are left to the search. Bounds of neurons end at `neurons`.
+        The answer is the largest bound of all pieces: where a method takes long, and there is no
+        time for all of them, the others are left to the search. Bounds of neurons end at `neurons`.
         """
         run, frontiers = self._run, self._frontiers
-        worker = self._rung_worker(rung, deadline, neurons)
-        goes_on = self._by_clock(rung, deadline) if run.options.processes else self._by_work()
+        worker = self._root_worker(method, deadline, neurons)
+        goes_on = self._by_clock(method, deadline) if run.options.processes else self._by_work()
         for piece_index in range(len(run.problem.pieces)):
             over = piece_index > 0 and (deadline.passed or not goes_on(piece_index))
             if run.interval.closed or over:
@@ -109,13 +111,13 @@ class Search:
             nodes = frontiers.signs.take_piece(HERE, piece_index)
             task = SignTask(nodes, run.interval.lower, frontiers.ceiling.upper)
             self._work(worker, task, deadline)
-        self._climb_ceiling(worker, deadline)
+        self._work_on_ceiling(worker, deadline)
 
-    def _by_clock(self, rung: Rung, deadline: Deadline) -> Callable[[int], bool]:
-        """Whether a rung has time for a piece and, unless it is a quick one, all after it."""
-        quick, begun = rung is Rung.DIFFERENCES, time.monotonic()
-        seconds = max(_RUNG_SECONDS, _RUNG_SHARE * deadline.left)
-        last = deadline.sooner(seconds if quick else min(seconds, _MOST_RUNG_SECONDS))
+    def _by_clock(self, method: BoundMethod, deadline: Deadline) -> Callable[[int], bool]:
+        """Whether a method has time for a piece and, unless it is a quick one, all after it."""
+        quick, begun = method is BoundMethod.DIFFERENCES, time.monotonic()
+        seconds = max(_ROOT_SECONDS, _ROOT_SHARE * deadline.left)
+        last = deadline.sooner(seconds if quick else min(seconds, _MOST_ROOT_SECONDS))
 
         def goes_on(piece_index: int) -> bool:
             each = (time.monotonic() - begun) / piece_index
@@ -127,9 +129,11 @@ class Search:
     def _by_work(self) -> Callable[[int], bool]:
         """Whether a piece is among the first; their number is fixed, so that results repeat."""
         neurons = max(self._run.problem.network.hidden_neurons, 1)
-        return lambda piece_index: piece_index * neurons < _RUNG_NEURONS
+        return lambda piece_index: piece_index * neurons < _ROOT_NEURONS
 
-    def climb_ceiling(self, rung: Rung, deadline: Deadline, share: float = CLIMB_SHARE) -> None:
+    def bound_ceiling(
+        self, method: BoundMethod, deadline: Deadline, share: float = CEILING_SHARE
+    ) -> None:
         """Bound the ceiling alone, if it is lower than all that is known otherwise.
 
         It takes no more than its share of the time, so that the differences have their turn.
@@ -138,15 +142,17 @@ class Search:
         own = max(signs.uppers(self._run.problem.search_targets).values(), default=0.0)
         if self._frontiers.ceiling.upper < own:
             last = deadline.sooner(share * deadline.left)
-            self._climb_ceiling(self._rung_worker(rung, deadline, last), deadline)
+            self._work_on_ceiling(self._root_worker(method, deadline, last), deadline)
 
-    def _rung_worker(self, rung: Rung, deadline: Deadline, last: Deadline = NEVER) -> SearchWorker:
-        """Make the worker of a rung; `last` is when the bounds of neurons end."""
+    def _root_worker(
+        self, method: BoundMethod, deadline: Deadline, last: Deadline = NEVER
+    ) -> SearchWorker:
+        """Make a worker that bounds roots; `last` is when the bounds of neurons end."""
         run = self._run
-        bounders = rung_bounders(rung, run, self._is_late(deadline), last)
+        bounders = root_bounders(method, run, self._is_late(deadline), last)
         return SearchWorker(run.reduced, run.options, bounders)
 
-    def _climb_ceiling(self, worker: SearchWorker, deadline: Deadline) -> None:
+    def _work_on_ceiling(self, worker: SearchWorker, deadline: Deadline) -> None:
         ceiling = self._frontiers.ceiling
         if ceiling.is_wanted(self._run.interval.upper) and not deadline.passed:
             task = CeilingTask(ceiling.frontier.take(HERE, 1), ceiling.lower)

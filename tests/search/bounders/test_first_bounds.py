@@ -1,4 +1,4 @@
-"""Every rung of the ladder alone: its bounds hold, and a certificate proves them."""
+"""Every method of first bounds alone: its bounds hold, and a certificate proves them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vhagar.result import Run
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search import search as search_module
 from vhagar.search.bounders import first_bounds
-from vhagar.search.bounders.first_bounds import Rung, programs_fit, rung_bounds
+from vhagar.search.bounders.first_bounds import BoundMethod, first_neuron_bounds, programs_fit
 from vhagar.search.search import Search
 from vhagar.search.worker import AnyTask, SearchWorker, SignTask
 from vhagar_check import check
@@ -27,36 +27,36 @@ from ...oracle.test_engines import require_sound
 from ...relaxation.samples import network_of
 from ..engines import CertifiedEngine
 
-every_rung = pytest.mark.parametrize("rung", list(Rung))
+every_method = pytest.mark.parametrize("method", list(BoundMethod))
 
 
 @dataclass(frozen=True)
 class Only(CertifiedEngine):
-    """One rung of the ladder, and nothing else."""
+    """First bounds by one method, and nothing else."""
 
-    rung: Rung
+    method: BoundMethod
 
-    name = "rung"
+    name = "first-bounds"
     uses = CertifiedEngine.uses | {"workers"}
 
     def search(self, run: Run, deadline: Deadline) -> bool:
-        Search(run, attack=False).climb(self.rung, deadline)
+        Search(run, attack=False).bound_roots(self.method, deadline)
         return False
 
 
-@every_rung
+@every_method
 @pytest.mark.parametrize("number", mostly_slow(range(0, 384, 11), 12))
-def test_the_bound_holds(number: int, rung: Rung) -> None:
+def test_the_bound_holds(number: int, method: BoundMethod) -> None:
     problem = Case(number).problem()
-    result = verify(problem, engine=Only(rung), workers=0)
+    result = verify(problem, engine=Only(method), workers=0)
     require_sound(problem, exact_optimum(problem), result)
 
 
-@every_rung
+@every_method
 @pytest.mark.parametrize("number", mostly_slow(range(0, 96, 8), 3))
-def test_the_bound_holds_on_branched_networks(number: int, rung: Rung) -> None:
+def test_the_bound_holds_on_branched_networks(number: int, method: BoundMethod) -> None:
     problem = Case(number, branched=True).problem()
-    result = verify(problem, engine=Only(rung), workers=0)
+    result = verify(problem, engine=Only(method), workers=0)
     require_sound(problem, exact_optimum(problem), result)
 
 
@@ -71,27 +71,29 @@ PERTURBATIONS = (
 )
 
 
-@every_rung
+@every_method
 @pytest.mark.parametrize("text", mostly_slow(PERTURBATIONS, 3))
 @pytest.mark.parametrize("build", ["plain", "convolution", "residual"])
-def test_a_certificate_proves_it(build: str, text: str, rung: Rung, tmp_path: Path) -> None:
+def test_a_certificate_proves_it(
+    build: str, text: str, method: BoundMethod, tmp_path: Path
+) -> None:
     made = network_of(build, np.random.default_rng([5, len(build)]))
     (tmp_path / "model.onnx").write_bytes(onnx_bytes(made))
     problem = Problem(read_onnx(tmp_path / "model.onnx"), perturbation=text, source=0)
     proof = tmp_path / "proof.cert"
-    result = verify(problem, engine=Only(rung), workers=0, certificate=proof)
+    result = verify(problem, engine=Only(method), workers=0, certificate=proof)
     assert result.certificate == proof
     assert check(proof, model=tmp_path / "model.onnx").upper == result.upper
 
 
-@every_rung
-def test_a_rung_improves_on_the_one_before(rung: Rung) -> None:
+@every_method
+def test_a_method_improves_on_the_one_before(method: BoundMethod) -> None:
     """The tight side: interval arithmetic's bound is left behind on most small problems."""
     better = 0
     for seed in range(8):
         network = network_of("plain", np.random.default_rng([6, seed]))
         problem = Problem(network, perturbation="linf(0.02)", source=0)
-        result = verify(problem, engine=Only(rung), workers=0)
+        result = verify(problem, engine=Only(method), workers=0)
         better += result.upper < 0.8 * result.history[0].upper
     assert better >= 6
 
@@ -104,9 +106,9 @@ def problem() -> Problem:
 
 def test_bounds_are_shared(problem: Problem) -> None:
     cache = BoundsCache()
-    first = rung_bounds(problem, 0, Rung.QUICK, cache)
-    assert rung_bounds(problem, 0, Rung.QUICK, cache) is first
-    assert rung_bounds(problem, 0, Rung.DIFFERENCES, cache) is not first
+    first = first_neuron_bounds(problem, 0, BoundMethod.QUICK, cache)
+    assert first_neuron_bounds(problem, 0, BoundMethod.QUICK, cache) is first
+    assert first_neuron_bounds(problem, 0, BoundMethod.DIFFERENCES, cache) is not first
 
 
 def test_linear_programs_must_fit_many_times(
@@ -121,22 +123,22 @@ def test_linear_programs_must_fit_many_times(
 class _ThenCeiling(Only):
     def search(self, run: Run, deadline: Deadline) -> bool:
         search = Search(run, attack=False)
-        search.climb(self.rung, deadline)
-        search.climb_ceiling(Rung.QUICK, deadline)
+        search.bound_roots(self.method, deadline)
+        search.bound_ceiling(BoundMethod.QUICK, deadline)
         return False
 
 
-def test_the_ceiling_climbs_where_it_is_the_lower_one(problem: Problem) -> None:
+def test_the_ceiling_is_bounded_where_it_is_the_lower_one(problem: Problem) -> None:
     """A strong perturbation: the difference says less than the first copy alone."""
     strong = Problem(problem.network, perturbation="linf(1)", source=0)
-    first = verify(strong, engine=Only(Rung.DIFFERENCES), workers=0)
-    result = verify(strong, engine=_ThenCeiling(Rung.DIFFERENCES), workers=0)
+    first = verify(strong, engine=Only(BoundMethod.DIFFERENCES), workers=0)
+    result = verify(strong, engine=_ThenCeiling(BoundMethod.DIFFERENCES), workers=0)
     assert result.upper < first.upper
     require_sound(strong, exact_optimum(strong), result)
 
 
-def pieces_on_the_rung(monkeypatch: pytest.MonkeyPatch, workers: int) -> list[int]:
-    """The pieces of a problem with four of them whose roots the second rung bounds."""
+def pieces_bounded(monkeypatch: pytest.MonkeyPatch, workers: int) -> list[int]:
+    """The pieces of a problem with four of them whose roots the second method bounds."""
     roots: list[int] = []
     work = Search._work
 
@@ -149,26 +151,26 @@ def pieces_on_the_rung(monkeypatch: pytest.MonkeyPatch, workers: int) -> list[in
     network = network_of("convolution", np.random.default_rng(1))
     many = Problem(network, perturbation="occlusion([1,2],[1,2],1)", source=0)
     assert len(many.pieces) == 4
-    verify(many, engine=Only(Rung.QUICK), workers=workers)
+    verify(many, engine=Only(BoundMethod.QUICK), workers=workers)
     return roots
 
 
 @pytest.mark.parametrize(("seconds", "pieces"), [(0.0, 1), (600.0, 4)])
-def test_a_rung_is_for_all_pieces_or_left_to_the_search(
+def test_a_method_is_for_all_pieces_or_left_to_the_search(
     seconds: float, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is the largest bound of all pieces, so better bounds of some change nothing."""
-    monkeypatch.setattr(search_module, "_MOST_RUNG_SECONDS", seconds)
-    monkeypatch.setattr(search_module, "_RUNG_SECONDS", 600.0)
-    assert pieces_on_the_rung(monkeypatch, workers=2) == list(range(pieces))
+    monkeypatch.setattr(search_module, "_MOST_ROOT_SECONDS", seconds)
+    monkeypatch.setattr(search_module, "_ROOT_SECONDS", 600.0)
+    assert pieces_bounded(monkeypatch, workers=2) == list(range(pieces))
 
 
 @pytest.mark.parametrize(("neurons", "pieces"), [(1, 1), (10**9, 4)])
-def test_in_one_process_no_clock_says_how_far_a_rung_goes(
+def test_in_one_process_no_clock_says_how_far_a_method_goes(
     neurons: int, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise results would not repeat."""
-    monkeypatch.setattr(search_module, "_MOST_RUNG_SECONDS", 0.0)
-    monkeypatch.setattr(search_module, "_RUNG_SECONDS", 0.0)
-    monkeypatch.setattr(search_module, "_RUNG_NEURONS", neurons)
-    assert pieces_on_the_rung(monkeypatch, workers=0) == list(range(pieces))
+    monkeypatch.setattr(search_module, "_MOST_ROOT_SECONDS", 0.0)
+    monkeypatch.setattr(search_module, "_ROOT_SECONDS", 0.0)
+    monkeypatch.setattr(search_module, "_ROOT_NEURONS", neurons)
+    assert pieces_bounded(monkeypatch, workers=0) == list(range(pieces))

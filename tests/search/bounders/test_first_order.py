@@ -76,7 +76,7 @@ def test_bounds_by_spectral_norms_are_called_so() -> None:
 def test_the_default_engine_turns_to_it_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, finds witnesses without linear programs, and beats interval arithmetic."""
     monkeypatch.setattr(size, "MOST_LP_NEURONS", 100)
-    monkeypatch.setattr(searching, "_CLIMB", AttackSchedule(share=0.5, least=2.0))
+    monkeypatch.setattr(searching, "_ATTACK", AttackSchedule(share=0.5, least=2.0))
 
     def no_simplex(*given: object) -> None:
         raise AssertionError("a linear program was built")
@@ -181,7 +181,7 @@ def test_the_default_engine_proves_what_it_says_of_large_networks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(size, "MOST_LP_NEURONS", 100)
-    monkeypatch.setattr(searching, "_CLIMB", AttackSchedule(share=0.5, least=2.0))
+    monkeypatch.setattr(searching, "_ATTACK", AttackSchedule(share=0.5, least=2.0))
     model, path = tmp_path / "model.onnx", tmp_path / "proof.cert"
     write_onnx(deeper(np.random.default_rng(6)), model)
     problem = Problem(read_onnx(model), perturbation="linf(0.1)", source=0)

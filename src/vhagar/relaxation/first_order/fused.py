@@ -22,7 +22,7 @@ from vhagar.relaxation.arrays import (
 )
 from vhagar.relaxation.corners import largest
 from vhagar.relaxation.first_order.hulls import Hulls
-from vhagar.relaxation.quick_multipliers import Slopes, best_rule
+from vhagar.relaxation.quick_multipliers import RelaxationSlopes, best_rule
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def quick_free(hulls: Hulls, a: AnyArray, b: AnyArray) -> AnyArray:
     wide_a, wide_b = a.reshape(view), b.reshape(view)
     zero = xp.zeros_like(wide_a)
 
-    def price(slopes: Slopes) -> tuple[AnyArray, ...]:
+    def price(slopes: RelaxationSlopes) -> tuple[AnyArray, ...]:
         free = xp.stack([*(zero + slope for slope in slopes), zero, zero])
         r = offset(a, b, free.reshape(6, *a.shape), hulls)[4]
         return r.reshape(view), free

@@ -69,13 +69,13 @@ def ascend(known: Differences) -> Ascent:
     """The best of several ascents; the first one starts from slopes of one half."""
     random = np.random.default_rng(0)
     layers = _Layers(known)
-    found = [_climb(layers, np.full(len(known.places), 0.5))]
+    found = [_ascend(layers, np.full(len(known.places), 0.5))]
     for _ in range(_STARTS - 1):
-        found.append(_climb(layers, random.random(len(known.places))))
+        found.append(_ascend(layers, random.random(len(known.places))))
     return max(found, key=lambda ascent: ascent.value)
 
 
-def _climb(layers: _Layers, theta: Array) -> Ascent:
+def _ascend(layers: _Layers, theta: Array) -> Ascent:
     known, best = layers.known, -np.inf
     for _ in range(_ROUNDS):
         _, slopes = layers.backward(theta)

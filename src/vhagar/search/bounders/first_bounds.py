@@ -1,4 +1,4 @@
-"""The first bounds of roots, rung by rung: those that every network has within seconds.
+"""The first bounds of root nodes, method by method: those that every network has within seconds.
 
 Interval arithmetic on the copies and on their difference takes one pass forward; the quick slopes
 of the twin dual, layer by layer, take longer and give more. Whoever goes on from there, linear
@@ -26,29 +26,29 @@ from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcom
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 
-# Pieces whose bounds of neurons are kept for the next rungs, for LPs and for the second round.
+# Pieces whose bounds of neurons are kept for the next method, for LPs and for the second round.
 MOST_KEPT = 4
 # Linear programs that must fit into the remaining time before the first is begun.
 _MANY_PROGRAMS = 30.0
 
 
-class Rung(IntEnum):
+class BoundMethod(IntEnum):
     """How neurons are bounded."""
 
     DIFFERENCES = 0  # interval arithmetic, that of differences included
     QUICK = 1  # the twin dual's quick slopes
 
 
-def rung_bounds(
+def first_neuron_bounds(
     problem: Problem,
     piece_index: int,
-    rung: Rung,
+    method: BoundMethod,
     cache: BoundsCache,
     threads: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
     deadline: Deadline = NEVER,
 ) -> TwinBounds:
-    """The bounds of a piece's neurons on a rung, from the cache or, if they are few, for it.
+    """The bounds of a piece's neurons by one method, from the cache or, if they are few, for it.
 
     Neurons that `should_stop` or the deadline leaves no time for keep what interval arithmetic
     knows of them; such bounds are not kept for others.
@@ -57,7 +57,7 @@ def rung_bounds(
     incomplete: list[TwinBounds] = []
 
     def compute() -> TwinBounds:
-        if rung is Rung.DIFFERENCES:
+        if method is BoundMethod.DIFFERENCES:
             return difference_bounds(network, piece)
         found = quick_bounds(network, piece, threads, should_stop, deadline)
         if deadline.passed:
@@ -69,7 +69,7 @@ def rung_bounds(
         if len(problem.pieces) > MOST_KEPT:
             return compute()
         plain = (piece_index, "differences")
-        part = plain if rung is Rung.DIFFERENCES else quick_part(piece_index)
+        part = plain if method is BoundMethod.DIFFERENCES else quick_part(piece_index)
         return cache.of(problem, part, compute)
     return incomplete[0]
 
@@ -78,24 +78,24 @@ def programs_fit(problem: Problem, cache: BoundsCache, deadline: Deadline) -> bo
     """Whether there is time for many linear programs of the first piece, by what one may cost."""
     if deadline.left == math.inf:
         return True
-    bounds = rung_bounds(problem, 0, Rung.DIFFERENCES, cache)
+    bounds = first_neuron_bounds(problem, 0, BoundMethod.DIFFERENCES, cache)
     return _MANY_PROGRAMS * lp_seconds(bounds) <= deadline.left
 
 
-def rung_bounders(
-    rung: Rung, run: Run, should_stop: Callable[[], bool], deadline: Deadline = NEVER
-) -> Callable[[Reduced], RungBounder]:
-    """Makes the bounders of a rung, for the problem and for the largest confidence."""
+def root_bounders(
+    method: BoundMethod, run: Run, should_stop: Callable[[], bool], deadline: Deadline = NEVER
+) -> Callable[[Reduced], RootBounder]:
+    """Makes the bounders of a method, for the problem and for the largest confidence."""
 
-    def make(reduced: Reduced) -> RungBounder:
+    def make(reduced: Reduced) -> RootBounder:
         threads = run.options.worker_count
-        return RungBounder(reduced.problem, rung, run.bounds, threads, should_stop, deadline)
+        return RootBounder(reduced.problem, method, run.bounds, threads, should_stop, deadline)
 
     return make
 
 
-class RungBounder(AbstractBounder):
-    """Bounds the roots of a piece on one rung, and leaves them to others.
+class RootBounder(AbstractBounder):
+    """Bounds the roots of a piece by one method, and leaves them to others.
 
     `should_stop` is asked from several threads. Neurons that the deadline leaves no time for keep
     what interval arithmetic knows of them.
@@ -104,13 +104,13 @@ class RungBounder(AbstractBounder):
     def __init__(
         self,
         problem: Problem,
-        rung: Rung,
+        method: BoundMethod,
         cache: BoundsCache,
         threads: int = 1,
         should_stop: Callable[[], bool] = lambda: False,
         deadline: Deadline = NEVER,
     ) -> None:
-        self._problem, self._rung = problem, rung
+        self._problem, self._method = problem, method
         self._cache, self._threads, self._should_stop = cache, threads, should_stop
         self._deadline = deadline
 
@@ -121,10 +121,10 @@ class RungBounder(AbstractBounder):
         found = [Bound(node.upper) for node in nodes]
         for piece_index in dict.fromkeys(node.region.piece_index for node in nodes):
             own = [k for k, node in enumerate(nodes) if node.region.piece_index == piece_index]
-            bounds = rung_bounds(
+            bounds = first_neuron_bounds(
                 self._problem,
                 piece_index,
-                self._rung,
+                self._method,
                 self._cache,
                 self._threads,
                 self._should_stop,

@@ -21,7 +21,7 @@ from vhagar.relaxation.quick_root import quick_root_bounds
 from vhagar.relaxation.spectral import SpectralBounder, SpectralProof
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
-from vhagar.search.bounders.first_bounds import MOST_KEPT, Rung, rung_bounds
+from vhagar.search.bounders.first_bounds import MOST_KEPT, BoundMethod, first_neuron_bounds
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 
@@ -184,10 +184,10 @@ class FirstOrderBounder(AbstractBounder):
         if self._device.type == "cuda":
             network, piece = self._problem.network, self._problem.pieces[piece_index]
             return device_bounds(network, piece, self._device, self._threads, self._is_late)
-        return rung_bounds(
+        return first_neuron_bounds(
             self._problem,
             piece_index,
-            Rung.QUICK,
+            BoundMethod.QUICK,
             self._cache,
             self._threads,
             self._is_late,
