@@ -58,13 +58,13 @@ def bound_nodes(
     stages = torch_stages(bounds.stages, device)
 
     def work() -> None:
-        goal = ConfidenceObjective(
+        objective = ConfidenceObjective(
             problem.network.classes,
             problem.source,
             torch.full((nodes,), problem.targets[0], device=device),
         )
         dual = whole_dual(bounds, len(bounds.stages) - 1, stages, device, codes)
-        dual.run(goal, dual.begin(goal), Steps(steps, 0.01, 0.1))
+        dual.run(objective, dual.begin(objective), Steps(steps, 0.01, 0.1))
 
     timed(work, device)  # compiles, and finds its memory
     return min(timed(work, device) for _ in range(3))

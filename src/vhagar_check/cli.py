@@ -147,15 +147,15 @@ def _about_image(verdict: Verdict) -> list[str]:
     ]
     if verdict.recorded is not None:
         lines += _recorded(verdict.recorded)
-    for goal in sorted(goal for goal in verdict.uppers if goal is not None):
-        least, most = verdict.lowers[goal], verdict.uppers[goal]
+    for target in sorted(target for target in verdict.uppers if target is not None):
+        least, most = verdict.lowers[target], verdict.uppers[target]
         if math.isfinite(most):
             what = "stays out of" if most < 0 else "has at most this confidence in"
-            lines.append(f"- Every version {what} class {goal}: confidence at most {most!r}.")
+            lines.append(f"- Every version {what} class {target}: confidence at most {most!r}.")
         if least >= 0:
-            tie = " (a tie)" if goal in verdict.ties else ""
+            tie = " (a tie)" if target in verdict.ties else ""
             lines.append(
-                f"- One version is put into class {goal}: confidence at least {least!r}{tie}."
+                f"- One version is put into class {target}: confidence at least {least!r}{tie}."
             )
     if verdict.upper < 0:
         lines.append("- In other words: the image is robust against these classes.")
@@ -197,10 +197,10 @@ def _domain(verdict: Verdict) -> list[str]:
 
 
 def _targets(verdict: Verdict) -> str:
-    targets = sorted(goal for goal in verdict.uppers if goal is not None)
+    targets = sorted(target for target in verdict.uppers if target is not None)
     if len(targets) == 1:
         return f"class {targets[0]}"
-    each = ", ".join(f"{goal} above {_short(verdict.uppers[goal])}" for goal in targets)
+    each = ", ".join(f"{target} above {_short(verdict.uppers[target])}" for target in targets)
     return f"each of these classes ({each})"
 
 
@@ -227,5 +227,5 @@ def _short(value: float) -> str:
 
 
 def _tie(verdict: Verdict) -> str:
-    best = max(verdict.lowers, key=lambda goal: verdict.lowers[goal])
+    best = max(verdict.lowers, key=lambda target: verdict.lowers[target])
     return ", to a tie with the target" if best in verdict.ties else ""

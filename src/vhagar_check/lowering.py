@@ -169,7 +169,7 @@ class _Schedule:
         plain = all(mask is None for mask in masks)
         return Network(tuple(stages), self._flow.input_shape, () if plain else tuple(masks))
 
-    def _stage(self, k: int, state: list[Value], goal: list[Value]) -> list[Linear]:
+    def _stage(self, k: int, state: list[Value], wanted: list[Value]) -> list[Linear]:
         """The layers that compute one list of values, side by side, from another."""
         made = {step.result: step for step in self._sums[k]}
         level = dict.fromkeys(state, 0)
@@ -181,19 +181,19 @@ class _Schedule:
                 taken[value] = max(taken[value], own)
         count = max(level.values())
         # A value of the last level that is needed twice is computed once and copied.
-        often = Counter(goal)
+        often = Counter(wanted)
         count += any(often[value] > 1 and level[value] == count for value in often if value in made)
-        taken.update(dict.fromkeys(goal, count + 1))
+        taken.update(dict.fromkeys(wanted, count + 1))
         new: list[list[Value]] = [[] for _ in range(count + 1)]
         for step in self._sums[k]:
             new[level[step.result]].append(step.result)
         layers: list[Linear] = []
         for now in range(1, count + 1):
             kept = [value for value in [*state, *new[now]] if now < taken[value]]
-            after = goal if now == count else kept
+            after = wanted if now == count else kept
             layers += self._layer(state, after, {value: made[value] for value in new[now]})
             state = after
-        return layers if count else self._layer(state, goal, {})
+        return layers if count else self._layer(state, wanted, {})
 
     def _layer(
         self, before: list[Value], after: list[Value], made: dict[Value, _Sum]

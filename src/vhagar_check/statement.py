@@ -94,8 +94,8 @@ class Statement:
         self.witnesses = head["witnesses"]
         roots = [
             Root(
-                _goal(item["target"]),
-                _goal(item["piece"]),
+                _number(item["target"]),
+                _number(item["piece"]),
                 _flag(item.get("slopes", False)),
                 _flag(item.get("boxes", False)),
             )
@@ -141,7 +141,7 @@ class Statement:
             self.form = self._at_image(self.image, problem)
         classes = range(self.network.classes)
         self.source, targets = problem["source"], list(problem["targets"])
-        self.goals: list[int | None] = targets if self.perturbation is not None else [None]
+        self.targets: list[int | None] = targets if self.perturbation is not None else [None]
         known = all(type(k) is int and k in classes for k in [self.source, *targets])
         if not known or self.source in targets or len(set(targets)) != len(targets):
             raise Rejected("the certificate's classes are not the network's")
@@ -217,10 +217,10 @@ class Statement:
             return
         self.claimed = {name: float(claims[name]) for name in ("lower", "upper")}
         each = claims["targets"] if self.perturbation is not None else {"None": self.claimed}
-        if set(each) != {str(goal) for goal in self.goals}:
+        if set(each) != {str(target) for target in self.targets}:
             raise Rejected("the certificate does not have a claim for every target")
-        self.claims = {goal: float(each[str(goal)]["upper"]) for goal in self.goals}
-        self.lowers = {goal: float(each[str(goal)]["lower"]) for goal in self.goals}
+        self.claims = {target: float(each[str(target)]["upper"]) for target in self.targets}
+        self.lowers = {target: float(each[str(target)]["lower"]) for target in self.targets}
         numbers = [*self.claims.values(), *self.lowers.values()]
         if not all(0 <= number < math.inf for number in numbers):
             raise Rejected("a claim is negative or not finite")
@@ -228,10 +228,11 @@ class Statement:
     def _read_signed(self, claims: Any) -> None:
         """Read the claims about each target's confidence over all versions; null for none."""
         each = claims["targets"]
-        if set(each) != {str(goal) for goal in self.goals} or set(claims) != {"targets"}:
+        if set(each) != {str(target) for target in self.targets} or set(claims) != {"targets"}:
             raise Rejected("the certificate does not have a claim for every target")
         given = {
-            goal: [each[str(goal)][name] for name in ("lower", "upper")] for goal in self.goals
+            target: [each[str(target)][name] for name in ("lower", "upper")]
+            for target in self.targets
         }
         numbers = [number for ends in given.values() for number in ends if number is not None]
         if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
@@ -242,7 +243,7 @@ class Statement:
 
     def _check_roots(self, roots: list[Root]) -> None:
         for root in roots:
-            attack = root.target in self.goals and root.piece in range(len(self.pieces))
+            attack = root.target in self.targets and root.piece in range(len(self.pieces))
             alone = (root.target, root.piece) == (None, None) and self.image is None
             if (root.slopes and (root.boxes or alone)) or not (
                 alone or (attack and self.perturbation is not None)
@@ -254,7 +255,7 @@ class Statement:
     def question(self, root: Root) -> Question:
         if self.image is not None and root.target is not None:
             return Question(root.target, None, self.claims[root.target], signed=True)
-        claims = [c for goal, c in self.claims.items() if root.target in (goal, None)]
+        claims = [c for target, c in self.claims.items() if root.target in (target, None)]
         return Question(self.source, root.target, min(claims))
 
     def ceiling(self, exact: bool = False) -> float:
@@ -281,15 +282,15 @@ class Statement:
         alone = (Root(None, None, boxes=boxes) for boxes in (False, True))
         ceiling = min(*(by_root.get(root, math.inf) for root in alone), ceiling)
         uppers: dict[int | None, float] = {}
-        for goal in self.goals:
-            numbers = [None] if goal is None else range(len(self.pieces))
+        for target in self.targets:
+            numbers = [None] if target is None else range(len(self.pieces))
             each = [
-                min(by_root.get(Root(goal, number, *kind), math.inf) for kind in _KINDS)
+                min(by_root.get(Root(target, number, *kind), math.inf) for kind in _KINDS)
                 for number in numbers
             ]
-            uppers[goal] = max(min(max(each), ceiling), 0.0)
+            uppers[target] = max(min(max(each), ceiling), 0.0)
             if self.image is not None:
-                uppers[goal] = max(each)
+                uppers[target] = max(each)
         return uppers
 
 
@@ -299,12 +300,12 @@ def _flag(value: Any) -> bool:
     return value
 
 
-def _goal(value: Any) -> int | None:
+def _number(value: Any) -> int | None:
     if value is not None and type(value) is not int:
         raise Rejected("a tree is about something that is no class or piece")
     return value
 
 
-def toward(goal: int | None) -> str:
+def toward(target: int | None) -> str:
     """The target in words, for messages."""
-    return "" if goal is None else f" for target {goal}"
+    return "" if target is None else f" for target {target}"

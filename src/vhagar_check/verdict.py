@@ -141,7 +141,7 @@ def _upper_bounds(
     """The proved bound of each target, in rational arithmetic if only rounding misses a claim."""
     rounded = statement.confidences()[1]
     uppers = statement.upper_bounds(values, rounded)
-    missed = any(not uppers[goal] <= claim for goal, claim in statement.claims.items())
+    missed = any(not uppers[target] <= claim for target, claim in statement.claims.items())
     work = exact_work(statement.form.network, len(groups), count)
     if not missed or work > _MOST_EXACT_PRODUCTS:
         return uppers
@@ -161,11 +161,11 @@ def _sha256(image: Floats) -> str:
 
 
 def _require_claims(statement: Statement, uppers: dict[int | None, float]) -> None:
-    for goal, claim in statement.claims.items():
-        if not uppers[goal] <= claim:
+    for target, claim in statement.claims.items():
+        if not uppers[target] <= claim:
             raise Unproved(
-                f"the upper bound {claim!r}{toward(goal)} is not proved; "
-                f"what the certificate proves is {uppers[goal]!r}",
+                f"the upper bound {claim!r}{toward(target)} is not proved; "
+                f"what the certificate proves is {uppers[target]!r}",
                 uppers,
             )
 
@@ -174,6 +174,8 @@ def _missed_by_rounding(
     uppers: dict[int | None, float], claims: dict[int | None, float], largest: float
 ) -> bool:
     """Whether claims are missed, but only by so little that rounding can explain it."""
-    missed = [uppers[goal] - claim for goal, claim in claims.items() if not uppers[goal] <= claim]
+    missed = [
+        uppers[target] - claim for target, claim in claims.items() if not uppers[target] <= claim
+    ]
     room = _ROUNDING_SHARE * largest if math.isfinite(largest) else 0.0
     return bool(missed) and max(missed) <= room + _ROUNDING_TINY

@@ -18,20 +18,20 @@ from vhagar_check.statement import Statement, toward
 def check_witnesses(statement: Statement) -> tuple[dict[int | None, float], set[int | None]]:
     """Check the witness of every claimed lower bound; return the bounds, and which are ties."""
     ties: set[int | None] = set()
-    for goal, claim in statement.lowers.items():
+    for target, claim in statement.lowers.items():
         if claim == -math.inf or (claim <= 0 and statement.image is None):
             continue
-        given = [witness for witness in statement.witnesses if witness["target"] == goal]
+        given = [witness for witness in statement.witnesses if witness["target"] == target]
         if len(given) != 1:
-            raise Rejected(f"the lower bound{toward(goal)} does not have one witness")
+            raise Rejected(f"the lower bound{toward(target)} does not have one witness")
         judge = _margin_of if statement.image is None else _margin_at_image
-        if judge(statement, goal, claim, given[0]) == 0:
-            ties.add(goal)
+        if judge(statement, target, claim, given[0]) == 0:
+            ties.add(target)
     return dict(statement.lowers), ties
 
 
 def _margin_of(
-    statement: Statement, goal: int | None, claim: float, witness: Any
+    statement: Statement, target: int | None, claim: float, witness: Any
 ) -> Fraction | float:
     """The margin of a witness; refuse one that is not attacked, or less confident than claimed."""
     x = np.array([float(value) for value in witness["x"]])
@@ -40,27 +40,29 @@ def _margin_of(
     pixels = Exact.of(x).fractions() if inside else []
     if not inside or not domain.contains(pixels, witness.get("coordinates")):
         where = "input range" if statement.domain.box is None else "domain"
-        raise Rejected(f"the witness{toward(goal)} is not in the {where}")
+        raise Rejected(f"the witness{toward(target)} is not in the {where}")
     if _confidence(statement.network, Exact.of(x), statement.source) < Fraction(claim):
-        raise Rejected(f"the witness{toward(goal)} is less confident than claimed")
-    if goal is None:
+        raise Rejected(f"the witness{toward(target)} is less confident than claimed")
+    if target is None:
         return math.inf
-    margin = _confidence_of_image(statement, goal, x, witness)
+    margin = _confidence_of_image(statement, target, x, witness)
     if not margin >= 0:
-        raise Rejected(f"the witness{toward(goal)} is not classified as the target")
+        raise Rejected(f"the witness{toward(target)} is not classified as the target")
     return margin
 
 
 def _margin_at_image(
-    statement: Statement, goal: int | None, claim: float, witness: Any
+    statement: Statement, target: int | None, claim: float, witness: Any
 ) -> Fraction | float:
     """The confidence in the target of a version of the image; `Rejected` if less than claimed."""
     x = np.array([float(value) for value in witness["x"]])
-    if goal is None or statement.image is None or x.tolist() != statement.image.tolist():
-        raise Rejected(f"the witness{toward(goal)} is not of the image that the certificate names")
-    margin = _confidence_of_image(statement, goal, x, witness)
+    if target is None or statement.image is None or x.tolist() != statement.image.tolist():
+        raise Rejected(
+            f"the witness{toward(target)} is not of the image that the certificate names"
+        )
+    margin = _confidence_of_image(statement, target, x, witness)
     if not margin >= claim:
-        raise Rejected(f"the version{toward(goal)} is less confident than claimed")
+        raise Rejected(f"the version{toward(target)} is less confident than claimed")
     return margin
 
 
@@ -71,39 +73,39 @@ def image_confidence(statement: Statement) -> Fraction:
 
 
 def _confidence_of_image(
-    statement: Statement, goal: int, x: Floats, witness: Any
+    statement: Statement, target: int, x: Floats, witness: Any
 ) -> Fraction | float:
     """The confidence in the target of `x` perturbed by the witness's parameters."""
     number = witness["piece"]
     if type(number) is not int or not 0 <= number < len(statement.pieces):
-        raise Rejected(f"the witness{toward(goal)} is about a piece that there is not")
+        raise Rejected(f"the witness{toward(target)} is about a piece that there is not")
     piece, parameters = statement.pieces[number], [float(p) for p in witness["parameters"]]
     if not np.isfinite(parameters).all():
-        raise Rejected(f"the witness{toward(goal)} has a parameter that is not finite")
+        raise Rejected(f"the witness{toward(target)} has a parameter that is not finite")
     image = piece.exact_image(Exact.of(x).fractions(), parameters)
-    _require_inside(statement, goal, image, witness)
+    _require_inside(statement, target, image, witness)
     # If a certificate is about all inputs, the clip of affine maps is part of the network.
     clips = statement.image is not None and statement.clip
     if image is not None:
         low, high = statement.domain.ends
         image = [max(low, min(high, value)) for value in image] if clips else image
-        return _confidence(statement.network, Exact.of_fractions(image), goal)
+        return _confidence(statement.network, Exact.of_fractions(image), target)
     ends = piece.image_interval(x, parameters)
     if clips:
         least, most = (np.clip(end, statement.domain.low, statement.domain.high) for end in ends)
         ends = least, most
-    return confidence_interval(statement.network, *ends, goal)[0]
+    return confidence_interval(statement.network, *ends, target)[0]
 
 
 def _require_inside(
-    statement: Statement, goal: int, image: list[Fraction] | None, witness: Any
+    statement: Statement, target: int, image: list[Fraction] | None, witness: Any
 ) -> None:
     """Refuse a perturbed input outside of the domain, if it must lie in the domain, too."""
     conditions = statement.domain.conditions
     if conditions is None or not conditions.perturbed_inside:
         return
     if image is None or not statement.domain.contains(image, witness.get("coordinates_p")):
-        raise Rejected(f"the perturbed input of the witness{toward(goal)} is not in the domain")
+        raise Rejected(f"the perturbed input of the witness{toward(target)} is not in the domain")
 
 
 def _confidence(network: Network, x: Exact, label: int) -> Fraction:

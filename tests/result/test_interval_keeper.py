@@ -312,7 +312,7 @@ def test_a_gap_of_exactly_what_is_allowed_is_closed() -> None:
     assert not keeper_with(2.0, relative_gap=0.99).closed
 
 
-def test_a_goal_is_open_before_there_is_an_interval() -> None:
+def test_a_target_is_open_before_there_is_an_interval() -> None:
     keeper = IntervalKeeper(PROBLEM, 1e-3)
     assert keeper.offer_upper(1, 0.5, TWIN)
     assert keeper.history == ()
@@ -337,7 +337,7 @@ def test_the_room_of_a_bound_is_what_it_says(size: float) -> None:
     assert keeper.closed
 
 
-def test_the_worst_goal_decides_and_the_best_witness_counts() -> None:
+def test_the_worst_target_decides_and_the_best_witness_counts() -> None:
     run = run_with()
     assert isinstance(offer(run, 0.25, target=1), Witness)
     assert isinstance(offer(run, 0.125, target=2), Witness)

@@ -79,7 +79,7 @@ def test_a_certificate_that_proves_nothing_is_not_said_to_prove_a_bound(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing(self: Statement, *_: Any) -> dict[int | None, float]:
-        return dict.fromkeys(self.goals, math.inf)
+        return dict.fromkeys(self.targets, math.inf)
 
     monkeypatch.setattr(Statement, "upper_bounds", nothing)
     result = certified(read_onnx(model), tmp_path / "proof.cert")

@@ -57,7 +57,7 @@ def test_no_bound_is_forgotten(little_memory: None) -> None:
     test_what_is_lent_counts_until_it_is_back()
 
 
-def test_a_goal_that_is_closed_takes_its_nodes_from_the_disk(little_memory: None) -> None:
+def test_a_target_that_is_closed_takes_its_nodes_from_the_disk(little_memory: None) -> None:
     frontier = Frontier(Node(Region(k % 2, 0), float(k), k) for k in range(40))
     frontier.close(1)
     assert len(frontier) == 20

@@ -104,27 +104,26 @@ def _watched() -> Iterator[None]:
 def _truths(content: bytes, model: Path, verdict: Verdict) -> dict[int | None, Truth]:
     """The exact optimum of what the checker says that it proved."""
     question = (verdict.perturbation, verdict.clip, verdict.source, verdict.input_range)
-    goals = tuple(goal for goal in verdict.uppers if goal is not None)
-    return _truths_of(content, model, question, goals)
+    targets = tuple(target for target in verdict.uppers if target is not None)
+    return _truths_of(content, model, question, targets)
 
 
 _known: dict[Any, dict[int | None, Truth]] = {}
 
 
 def _truths_of(
-    content: bytes, model: Path, question: Any, goals: tuple[int, ...]
+    content: bytes, model: Path, question: Any, targets: tuple[int, ...]
 ) -> dict[int | None, Truth]:
-    key = (content, question, goals)
+    key = (content, question, targets)
     if key not in _known:
         perturbation, clip, source, span = question
         network = read_onnx(model)
-        targets = goals or None
         _known[key] = exact_optimum(
             Problem(
                 network,
                 perturbation=perturbation,
                 source=source,
-                targets=targets,
+                targets=targets or None,
                 clip=clip,
                 input_range=span,
             )

@@ -1133,8 +1133,8 @@ CHECKER = {
     ),
     "a checker that counts a missing tree as a bound of 0": _tested(
         "vhagar_check.statement",
-        "min(by_root.get(Root(goal, number, *kind), math.inf) for kind in _KINDS)",
-        "min(by_root.get(Root(goal, number, *kind), 0.0) for kind in _KINDS)",
+        "min(by_root.get(Root(target, number, *kind), math.inf) for kind in _KINDS)",
+        "min(by_root.get(Root(target, number, *kind), 0.0) for kind in _KINDS)",
         _VECTORS,
     ),
     "a checker that takes 0 for a contradiction": _tested(

@@ -121,7 +121,7 @@ def test_all_targets_have_their_first_bounds_before_anything_else() -> None:
     network = network_of("plain", np.random.default_rng(3))
     problem = Problem(network, perturbation="linf(0.05)", source=0)
     assert len(problem.targets) > 1
-    search = SlopeSearch(problem, True, lambda goal: 10.0)
+    search = SlopeSearch(problem, True, lambda target: 10.0)
     new = set()
     while (task := search.next_task(0, 2, 0.0)) is not None:
         # The other worker takes some, and does not return them yet.
@@ -152,11 +152,11 @@ def test_roots_that_others_bound_better_are_not_waited_for() -> None:
 def test_one_target_begins_with_signs() -> None:
     problem = Case(8).problem()
     assert len(problem.targets) == 1
-    search = SlopeSearch(problem, True, lambda goal: 10.0)
+    search = SlopeSearch(problem, True, lambda target: 10.0)
     assert search.next_task(0, 1, 0.0) is None
 
 
-def test_goals_that_others_bound_better_are_given_up() -> None:
+def test_targets_that_others_bound_better_are_given_up() -> None:
     problem = Case(8).problem()
     known = dict.fromkeys(problem.targets, 10.0)
     search = SlopeSearch(problem, True, lambda target: known[target])
