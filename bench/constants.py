@@ -152,7 +152,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "local/run.py:_TO_PROVE",
         "result/live.py:*",
         "search/input_process.py:_REPORT_*",
-        "search/mip/tasks.py:_PATIENCE",
+        "search/mip/preparation_tasks.py:_PATIENCE",
         "search/bounders/gpu/gpu_worker.py:_SECONDS",
         "search/node_search.py:_LISTENING",
         "search/node_search.py:_QUANTUM_NODES",

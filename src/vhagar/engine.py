@@ -51,7 +51,10 @@ class AbstractEngine(ABC):
         return REDUCTIONS
 
     def certifying(self, run: Run) -> AbstractContextManager[Any]:
-        """Record what `run` proves inside; at the end, also on Ctrl-C, write the certificate."""
+        """Record what `run` proves inside; at the end, also on Ctrl-C, write the certificate.
+
+        Engines without proofs do nothing; `search/proof_recording.py` serves the others.
+        """
         return nullcontext()
 
     def resume(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The pipeline: bounds, then search, and an interval at every moment."""
+"""The pipeline: reductions, bounds, then search, and an interval at every moment."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from vhagar.network import Network
 from vhagar.options import Options
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
+from vhagar.reduction import reduce_problem
 from vhagar.relaxation import Bounds, largest_confidence
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import BoundKind, Interval, ProgressError, Result, Run, Status, WarmStart
@@ -217,8 +218,9 @@ def run_engine(
         raise InvalidInput(f"an engine is an object such as vhagar.Mip(), not {engine!r}")
     deadline = Deadline.after(timeout)
     engine.check(options)
-    reductions = engine.reductions(problem, options)
-    run = Run(problem, options, on_progress, bounds, reductions, engine.name)
+    # The engine searches the reduced problem; what it finds comes back through `reduced.restore`.
+    reduced = reduce_problem(problem, engine.reductions(problem, options))
+    run = Run(problem, options, on_progress, bounds, reduced, engine.name)
     stopped: Status | None = None
     try:
         # Numbers beyond float64 bound nothing, and the run takes none of them.

@@ -38,12 +38,12 @@ from vhagar_check.tree import Root
 # all regions together: otherwise starting them takes longer than the proofs.
 _SMALL, _FEW = 2**20, 2000
 # A region's block, the blocks of its refinements, tightenings or cuts, and those of its proofs.
-Task = tuple[Block, list[Block], list[Block]]
+ProofGroup = tuple[Block, list[Block], list[Block]]
 Answer = list[tuple[NDArray[np.uint32], Floats]]
 
 
 def evaluate(
-    statement: Statement, groups: list[Task], workers: int, exact: bool = False
+    statement: Statement, groups: list[ProofGroup], workers: int, exact: bool = False
 ) -> tuple[Floats, int]:
     """Evaluate all proofs; return the bounds of their nodes, and the number of proofs."""
     values, count = np.full(statement.tree.count, np.inf), 0
@@ -61,9 +61,9 @@ def evaluate(
     return values, count
 
 
-def proof_groups(blocks: list[Block]) -> list[Task]:
+def proof_groups(blocks: list[Block]) -> list[ProofGroup]:
     """Group blocks by region, with its refinements and proofs; drop regions without proofs."""
-    groups: list[Task] = []
+    groups: list[ProofGroup] = []
     for block in blocks[1:]:
         if block.tag in ("REGN", "SPEC", "BOXS"):
             groups.append((block, [], []))
@@ -76,28 +76,28 @@ def proof_groups(blocks: list[Block]) -> list[Task]:
     return [group for group in groups if group[2]]
 
 
-def _may_refine(block: Block, group: Task) -> bool:
+def _may_refine(block: Block, group: ProofGroup) -> bool:
     """Whether a block may come next: refinements, then tightenings or cuts, before any proof."""
     region, before, proofs = group
     late = any(other.tag not in ("REFN", block.tag) for other in before)
     return region.tag == "REGN" and not proofs and not late
 
 
-def _shared_out(groups: list[Task], workers: int) -> list[Task]:
+def _shared_out(groups: list[ProofGroup], workers: int) -> list[ProofGroup]:
     """Divide the work: by regions if there are many, else by blocks of proofs."""
     if len(groups) >= 4 * workers:
         return groups
     return [(region, refined, [block]) for region, refined, proofs in groups for block in proofs]
 
 
-def _in_turn(statement: Statement, tasks: list[Task], exact: bool) -> Iterator[Answer]:
+def _in_turn(statement: Statement, tasks: list[ProofGroup], exact: bool) -> Iterator[Answer]:
     evaluator = Evaluator(statement, exact)
     for task in tasks:
         yield evaluator.work(task)
 
 
 def _in_processes(
-    statement: Statement, tasks: list[Task], workers: int, exact: bool
+    statement: Statement, tasks: list[ProofGroup], workers: int, exact: bool
 ) -> Iterator[Answer]:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, spawn, _open_evaluator, (statement, exact)) as pool:
@@ -112,7 +112,7 @@ def _open_evaluator(statement: Statement, exact: bool) -> None:
     _evaluator = Evaluator(statement, exact)
 
 
-def _work(task: Task) -> Answer:
+def _work(task: ProofGroup) -> Answer:
     assert _evaluator is not None
     return _evaluator.work(task)
 
@@ -126,7 +126,7 @@ class Evaluator:
         self._last: tuple[Block, Region] | None = None
         self._last_spectral: tuple[Block, SpectralProver] | None = None
 
-    def work(self, task: Task) -> Answer:
+    def work(self, task: ProofGroup) -> Answer:
         block, refined, proofs = task
         with self._statement.certificate.open("rb") as file, np.errstate(all="ignore"):
             if block.tag == "SPEC":

@@ -20,7 +20,7 @@ from vhagar_check.box_supports import Box
 from vhagar_check.conditions import Conditions
 from vhagar_check.container import scan
 from vhagar_check.errors import Rejected, Unproved
-from vhagar_check.evaluation import Task, evaluate, proof_groups
+from vhagar_check.evaluation import ProofGroup, evaluate, proof_groups
 from vhagar_check.layers import Floats
 from vhagar_check.maps import Recorded
 from vhagar_check.rational import exact_work
@@ -136,7 +136,7 @@ def _check(certificate: Path, model: Path, workers: int) -> Verdict:
 
 
 def _upper_bounds(
-    statement: Statement, values: Floats, groups: list[Task], count: int, workers: int
+    statement: Statement, values: Floats, groups: list[ProofGroup], count: int, workers: int
 ) -> dict[int | None, float]:
     """The proved bound of each target, in rational arithmetic if only rounding misses a claim."""
     rounded = statement.confidences()[1]

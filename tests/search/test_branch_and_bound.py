@@ -136,7 +136,7 @@ JOBS = """
 import time
 
 from vhagar.search import primal_heuristic
-from vhagar.search.bounders.gpu.tasks import GpuReady
+from vhagar.search.bounders.gpu.messages import GpuReady
 from vhagar.search.worker import Ready, explore
 
 def fail_in_the_first(job, channel):

@@ -18,7 +18,7 @@ from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.search.branch_and_bound import Bab
 from vhagar.sweep.executor import Executor, executor_for
-from vhagar.sweep.messages import Completed, Improved, Task
+from vhagar.sweep.messages import Completed, Improved, ProblemTask
 from vhagar.sweep.question import Question
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.settings import Settings
@@ -125,13 +125,13 @@ def test_cancelling_really_stops_a_search(hard_model: str) -> None:
     question = Question(model.fingerprint, "linf(0.2)", 0, (1,))
     executor = Executor(RayPool(), 1)
     try:
-        executor.submit(Task(7, question, model.network, Bab(), ALONE, 600.0))
+        executor.submit(ProblemTask(7, question, model.network, Bab(), ALONE, 600.0))
         assert isinstance(executor.next_message(60.0), Improved)
         (worker,) = _workers()
         executor.cancel(7)
         _wait_for_the_end_of(worker)
         assert executor.next_message(0.5) is None
-        executor.submit(Task(8, question, model.network, Bab(), ALONE, 0.5))
+        executor.submit(ProblemTask(8, question, model.network, Bab(), ALONE, 0.5))
         while isinstance(message := executor.next_message(60.0), Improved):
             assert message.number == 8
         assert isinstance(message, Completed)

@@ -256,7 +256,7 @@ def test_a_lost_workers_problem_is_run_again(
 
 @pytest.mark.subprocess
 def test_a_cancelled_task_stops_at_once(hard_model: str, children_of: ChildrenOf) -> None:
-    from vhagar.sweep.messages import Improved, Task
+    from vhagar.sweep.messages import Improved, ProblemTask
 
     study = Study((hard_model,), ("linf(0.2)",), timeout=60.0)
     (model,) = load_models(study)
@@ -264,7 +264,7 @@ def test_a_cancelled_task_stops_at_once(hard_model: str, children_of: ChildrenOf
     executor = Executor(ProcessPool(), 1)
     try:
         question = Question(model.fingerprint, "linf(0.2)", 0, (1,))
-        executor.submit(Task(7, question, model.network, Bab(), ALONE, 60.0))
+        executor.submit(ProblemTask(7, question, model.network, Bab(), ALONE, 60.0))
         message = executor.next_message(30.0)
         assert isinstance(message, Improved)
         assert len(children_of(os.getpid()) - before) == 1
@@ -272,7 +272,7 @@ def test_a_cancelled_task_stops_at_once(hard_model: str, children_of: ChildrenOf
         assert children_of(os.getpid()) == before
         while executor.next_message(0.2) is not None:
             pytest.fail("nothing is to be heard of a cancelled task")
-        executor.submit(Task(8, question, model.network, Bab(), ALONE, 1.0))
+        executor.submit(ProblemTask(8, question, model.network, Bab(), ALONE, 1.0))
         while (message := executor.next_message(30.0)) is not None:
             assert message.number == 8
             if not isinstance(message, Improved):

@@ -8,7 +8,7 @@ from vhagar.baseline.solver import Answer, QueryTask, serve
 from vhagar.reduction import Reduced
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
-from vhagar.runtime.tasks import TaskWorkers
+from vhagar.runtime.task_workers import TaskWorkers
 
 # A target, and the index of a piece.
 QueryKey = tuple[int, int]

@@ -1,4 +1,6 @@
-"""Clipped brightness and contrast over a box: what each pixel contributes to a support.
+"""What each pixel contributes to a support under clipped brightness or contrast, over a box.
+
+Other perturbations are clipped by the network (`reduction/clipping.py`).
 
 For a fixed parameter e, a pixel's image f(x) has one kink, so `a x + b f(x)` is largest at an end
 of the pixel's range or at the kink. Over a span of e:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from vhagar.array_types import Array
 from vhagar.options import Options
 from vhagar.problem import Problem
-from vhagar.reduction import REDUCTIONS, AbstractReduction, reduce_problem
+from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result.interval_keeper import IntervalKeeper
 from vhagar.result.result import Result
@@ -25,7 +25,8 @@ class Run:
     """A run of an engine on a problem. `interval` holds the bounds of the problem as given.
 
     Engines search `problem`, the reduced form of `original`, and translate what they find back by
-    `reduced.restore`. `bounds` caches bounds that earlier problems computed.
+    `reduced.restore`. Unless `reduced` is given, only what every problem needs is applied. `bounds`
+    caches bounds that earlier problems computed.
     """
 
     def __init__(
@@ -34,10 +35,10 @@ class Run:
         options: Options,
         on_progress: OnProgress | None = None,
         bounds: BoundsCache | None = None,
-        reductions: Iterable[AbstractReduction] = REDUCTIONS,
+        reduced: Reduced | None = None,
         engine: str = "bab",
     ) -> None:
-        self.reduced = reduce_problem(problem, reductions)
+        self.reduced = reduced or reduce_problem(problem, REDUCTIONS)
         self.original, self.problem = problem, self.reduced.problem
         self.options = options
         self.bounds = bounds or BoundsCache()

@@ -24,7 +24,10 @@ from vhagar.search.rounds import SearchInRounds
 
 
 class _FrontierEngine(AbstractEngine):
-    """What these engines have in common: certificates, checkpoints, and the attack's dataset."""
+    """What `Bab` and `FirstOrder` have in common: certificates, checkpoints, the attack's dataset.
+
+    They add `search`, and which reductions it needs.
+    """
 
     attack: bool
 

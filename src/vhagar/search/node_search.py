@@ -10,7 +10,7 @@ from vhagar.runtime.pool import HEARTBEAT, Finished
 from vhagar.runtime.threads import one_blas_thread
 from vhagar.search.attack_beside import attack_alone, attack_beside
 from vhagar.search.bounders.gpu.driver import GpuHere, GpuProcess
-from vhagar.search.bounders.gpu.tasks import GpuReport
+from vhagar.search.bounders.gpu.messages import GpuReport
 from vhagar.search.bounders.size import is_small
 from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
@@ -33,6 +33,9 @@ _LISTENING = 0.1
 
 class NodeSearch(Search):
     """Explores the open nodes with the largest bounds, in one process or in many.
+
+    `Search` has the frontiers, the first bounds of the roots and the first attack; this adds the
+    loops that hand out nodes to workers and take their reports.
 
     `tightens` says whether the hexagons of subtrees are tightened.
     """

@@ -11,7 +11,7 @@ import time
 
 from vhagar.problem import Target
 from vhagar.result import BoundKind, Run
-from vhagar.search.bounders.gpu.tasks import GpuReport
+from vhagar.search.bounders.gpu.messages import GpuReport
 from vhagar.search.bounders.size import is_large, is_small
 from vhagar.search.ceiling import Ceiling
 from vhagar.search.checkpoint import Checkpoint, SearchState

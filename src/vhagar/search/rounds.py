@@ -49,7 +49,11 @@ _LATEST_WORDS = 0.3
 
 
 class SearchInRounds(Search):
-    """All nodes of a piece together, first quickly and then with more care."""
+    """Bounds all nodes of a piece together, first quickly and then with more care.
+
+    `Search` has the frontiers, the first bounds of the roots and the first attack; this adds the
+    rounds, which need no worker processes.
+    """
 
     def __init__(self, run: Run, attack: bool, slopes: bool = False, inputs: bool = False) -> None:
         super().__init__(run, attack, slopes, inputs)

@@ -1,4 +1,4 @@
-"""What HiGHS gets from the simplex and what its words mean: model, options, bases, statuses."""
+"""Translates between `simplex.py` and HiGHS: model, options, bases, statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HiGHS's dual simplex on a model whose column bounds change from node to node."""
+"""HiGHS's dual simplex on an LP whose column bounds change from node to node; MIPs: `backends/`."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from vhagar.errors import InvalidInput
 from vhagar.runtime.pool import UNEXPECTED_END, AbstractPool, Finished
 from vhagar.runtime.processes import ProcessPool
-from vhagar.runtime.tasks import TaskWorkers
-from vhagar.sweep.messages import Improved, Lost, Message, Task
+from vhagar.runtime.task_workers import TaskWorkers
+from vhagar.sweep.messages import Improved, Lost, Message, ProblemTask
+from vhagar.sweep.problem_worker import serve
 from vhagar.sweep.settings import Settings
-from vhagar.sweep.task_worker import serve
 
 
 class Executor:
@@ -28,7 +28,7 @@ class Executor:
             pool, (serve, None), lambda message: not isinstance(message, Improved)
         )
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: ProblemTask) -> None:
         """Start a task. There must be a free slot."""
         assert len(self._workers.busy) < self.slots
         self._workers.submit(task.number, task)

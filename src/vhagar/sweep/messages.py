@@ -13,7 +13,7 @@ from vhagar.sweep.snapshot import Ending, Snapshot
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class ProblemTask:
     """A problem to work on, with everything that a worker on any machine needs."""
 
     number: int

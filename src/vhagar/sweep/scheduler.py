@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from vhagar.coverage import SEARCH_SHARE
 from vhagar.sweep.executor import Executor, executor_for
-from vhagar.sweep.messages import Completed, Failed, Improved, Lost, Task
+from vhagar.sweep.messages import Completed, Failed, Improved, Lost, ProblemTask
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.store import Claimed, Store
@@ -120,7 +120,7 @@ class Scheduler:
             question, timeout = claimed.question, self._budget(executor.slots)
             self._running[claimed.number] = _Running(claimed, time.monotonic(), timeout)
             executor.submit(
-                Task(
+                ProblemTask(
                     claimed.number,
                     question,
                     self._networks[question.network],

@@ -27,10 +27,10 @@ from vhagar.search.bounders.gpu import bounder as bounding
 from vhagar.search.bounders.gpu import driver
 from vhagar.search.bounders.gpu.bounder import Effort, GpuBounder
 from vhagar.search.bounders.gpu.formula import BatchBound, coded
+from vhagar.search.bounders.gpu.messages import Suitable
 from vhagar.search.bounders.gpu.move import move
 from vhagar.search.bounders.gpu.region import GpuRegion
 from vhagar.search.bounders.gpu.steps import Iterates, PrimalDual
-from vhagar.search.bounders.gpu.tasks import Suitable
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node import Closed, Node, Numbers, Region
 from vhagar.search.node_heap import NodeHeap

@@ -18,12 +18,12 @@ from vhagar.dependency import find_dependencies
 from vhagar.errors import SolverUnavailable
 from vhagar.network import Affine, Relu
 from vhagar.runtime.processes import ProcessPool
-from vhagar.search.mip import tasks as mip_tasks
+from vhagar.search.mip import preparation_tasks
 from vhagar.search.mip.encoding import PieceFacts
 from vhagar.search.mip.engine import Mip
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import prepare
-from vhagar.search.mip.tasks import (
+from vhagar.search.mip.preparation_tasks import (
     BoundNeuron,
     BoundsWorker,
     InProcessRunner,
@@ -178,7 +178,7 @@ def test_dependencies_are_found_once_for_all_targets(monkeypatch: pytest.MonkeyP
         found.append(piece)
         return find_dependencies(network, piece, *more, **options)
 
-    monkeypatch.setattr(mip_tasks, "find_dependencies", find)
+    monkeypatch.setattr(preparation_tasks, "find_dependencies", find)
     problem = Problem(deep_network(classes=4), perturbation="occlusion(1,[1,2],1)", source=0)
     verify(problem, engine=Mip(), workers=0)
     assert len(problem.targets) == 3
@@ -214,7 +214,7 @@ def test_processes_find_the_same() -> None:
 @pytest.mark.subprocess
 def test_whoever_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
-    monkeypatch.setattr(mip_tasks, "_PATIENCE", 0.0)
+    monkeypatch.setattr(preparation_tasks, "_PATIENCE", 0.0)
     pool = ScriptedPool(lambda job, task: "an answer" if task.piece_index else None)
     runner = PoolRunner(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
     stuck, quick = (RelatePiece(piece_index, (), 60.0) for piece_index in range(2))  # type: ignore[arg-type]
@@ -245,7 +245,7 @@ def _bounds(problem: Problem) -> Any:
 def test_a_solver_that_is_missing_ends_the_preparation() -> None:
     problem = Problem(deep_network(), perturbation="linf(0.2)", source=0)
     task = RelatePiece(0, _bounds(problem), 1.0)
-    pool = ScriptedPool(lambda *_: mip_tasks.SolverMissing("no licence"))
+    pool = ScriptedPool(lambda *_: preparation_tasks.SolverMissing("no licence"))
     runner = PoolRunner(problem, OPTIONS, 1, pool, lambda _: None, lambda _: None)
     with pytest.raises(SolverUnavailable, match="no licence"):
         list(runner.answers([task], math.inf))

@@ -1,4 +1,4 @@
-"""Clip, and with it HardTanh and ReLU6: `min(max(v, low), high)`."""
+"""A model's own clips, HardTanh and ReLU6 included: `min(max(v, low), high)` by ReLUs."""
 
 from __future__ import annotations
 

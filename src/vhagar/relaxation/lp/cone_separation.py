@@ -34,8 +34,8 @@ def may_help(bounds: TwinBounds) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
-    """A cone, a function of its outputs, and its value at the LP's solution."""
+class _Separation:
+    """A separation problem: a cone, a function of its outputs, its value at the LP's solution."""
 
     cone: Cone
     a: Array
@@ -88,16 +88,17 @@ class ConeSeparator:
         `wanted` are the bound's coefficients on the layers' outputs. Nothing is searched if all
         cuts together would cut off less than `total`, by what is known of the outputs already.
         """
-        tasks = [task for task in self._tasks(primal, wanted) if task.most > worth]
-        self.possible = sum(task.most for task in tasks)
+        possible = self._separations(primal, wanted)
+        problems = [problem for problem in possible if problem.most > worth]
+        self.possible = sum(problem.most for problem in problems)
         if self.possible < total:
             return []
-        found = (
-            cone_cut(task.cone, task.a, task.b, task.value - worth, _MOST_LPS) for task in tasks
-        )
+        found = (problem.cut(worth) for problem in problems)
         return [cut for cut in found if cut is not None]
 
-    def _tasks(self, primal: Array, wanted: dict[int, tuple[Array, Array]]) -> Iterator[_Task]:
+    def _separations(
+        self, primal: Array, wanted: dict[int, tuple[Array, Array]]
+    ) -> Iterator[_Separation]:
         for layer, (a, b) in wanted.items():
             first, second = (
                 copy.matrix @ primal[: copy.matrix.shape[1]] + copy.constant
@@ -107,7 +108,7 @@ class ConeSeparator:
                 cone = self._cone(layer, place)
                 if cone is not None and (a[units].any() or b[units].any()):
                     value = float(a[units] @ first[units] + b[units] @ second[units])
-                    yield _Task(cone, a[units], b[units], value)
+                    yield _Separation(cone, a[units], b[units], value)
 
     def _cone(self, layer: int, place: int) -> Cone | None:
         """A group's cone; None where it is too large."""

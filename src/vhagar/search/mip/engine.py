@@ -28,8 +28,8 @@ from vhagar.search.mip.messages import (
 )
 from vhagar.search.mip.options import MipOptions
 from vhagar.search.mip.preparation import Prepared, prepare
+from vhagar.search.mip.preparation_tasks import BoundsWorker, InProcessRunner, PoolRunner
 from vhagar.search.mip.target import TargetSearch
-from vhagar.search.mip.tasks import BoundsWorker, InProcessRunner, PoolRunner
 from vhagar.solver.backends import backend_named
 
 

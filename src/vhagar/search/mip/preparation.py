@@ -21,7 +21,7 @@ from vhagar.relaxation import Bounds
 from vhagar.search.mip.encoding import PieceFacts
 from vhagar.search.mip.neuron_bounds import CopyBounds, layers_to_bound, same_in_both
 from vhagar.search.mip.options import MipOptions
-from vhagar.search.mip.tasks import AbstractRunner, BoundNeuron, Related, RelatePiece
+from vhagar.search.mip.preparation_tasks import AbstractRunner, BoundNeuron, Related, RelatePiece
 
 if TYPE_CHECKING:
     from vhagar.attack.hints import Hints

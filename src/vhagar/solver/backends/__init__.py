@@ -1,4 +1,4 @@
-"""The table of MIP solvers, and their common interface."""
+"""The table of MIP solvers, and their common interface; LPs of the search: `solver/simplex.py`."""
 
 from __future__ import annotations
 

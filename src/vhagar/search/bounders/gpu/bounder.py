@@ -18,11 +18,11 @@ from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.starts import score_size
 from vhagar.runtime.devices import Tensor, in_parts, require_torch
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.bounders.gpu.messages import Suitable
 from vhagar.search.bounders.gpu.region import GpuRegion
 from vhagar.search.bounders.gpu.region_steps import RegionSteps
 from vhagar.search.bounders.gpu.states import States
 from vhagar.search.bounders.gpu.steps import Iterates
-from vhagar.search.bounders.gpu.tasks import Suitable
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 from vhagar.search.region_cache import RecentlyUsed, Regions

@@ -11,7 +11,7 @@ from typing import Any
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool, Finished
-from vhagar.search.bounders.gpu.tasks import GpuReady, GpuReport, GpuTask, Suitable
+from vhagar.search.bounders.gpu.messages import GpuReady, GpuReport, GpuTask, Suitable
 from vhagar.search.frontier import Frontier
 from vhagar.search.node import Node, Numbers, first_number
 from vhagar.search.node_solver import Explored, solver_with

@@ -10,7 +10,7 @@ from vhagar.runtime.cores import available_cores
 from vhagar.runtime.devices import device_words, torch_device
 from vhagar.runtime.pool import Channel
 from vhagar.search.bounders.gpu.bounder import GpuBounder
-from vhagar.search.bounders.gpu.tasks import GpuReady, GpuReport, GpuTask
+from vhagar.search.bounders.gpu.messages import GpuReady, GpuReport, GpuTask
 from vhagar.search.node import Numbers, first_number
 from vhagar.search.node_heap import NodeHeap
 from vhagar.search.node_solver import solver_with

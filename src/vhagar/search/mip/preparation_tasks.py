@@ -15,7 +15,7 @@ from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.runtime.pool import AbstractPool, Channel, Finished
-from vhagar.runtime.tasks import TaskWorkers
+from vhagar.runtime.task_workers import TaskWorkers
 from vhagar.search.mip.encoding import known_ranges
 from vhagar.search.mip.hexagons import hexagons_of
 from vhagar.search.mip.messages import SolverMissing

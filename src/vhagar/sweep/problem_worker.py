@@ -10,14 +10,14 @@ from vhagar.network import Network
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.result import Interval, Progress, ProgressError, Result
 from vhagar.runtime.pool import Channel
-from vhagar.sweep.messages import Completed, Failed, Improved, Message, Task
+from vhagar.sweep.messages import Completed, Failed, Improved, Message, ProblemTask
 from vhagar.sweep.snapshot import Ending, Snapshot
 from vhagar.verify import run_engine
 
 Send = Callable[[Message], None]
 
 
-class TaskWorker:
+class ProblemWorker:
     """Runs tasks one after the other, and keeps what later tasks can use.
 
     That is the networks and the bounds of their neurons, which all problems under one perturbation
@@ -28,7 +28,7 @@ class TaskWorker:
         self._networks: dict[str, Network] = {}
         self._bounds = BoundsCache()
 
-    def work(self, task: Task, send: Send) -> None:
+    def work(self, task: ProblemTask, send: Send) -> None:
         """Run a task and send messages about its progress and its end."""
         listener = _Listener(task.number, send)
         try:
@@ -89,6 +89,6 @@ def _ending(result: Result) -> Ending:
 
 def serve(_: None, channel: Channel) -> None:
     """Run in a worker: take tasks and send messages until the parent ends the worker."""
-    worker = TaskWorker()
+    worker = ProblemWorker()
     while True:
         worker.work(channel.receive(), channel.send)

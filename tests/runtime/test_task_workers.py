@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vhagar.runtime.pool import Channel, Finished
-from vhagar.runtime.tasks import TaskWorkers
+from vhagar.runtime.task_workers import TaskWorkers
 
 from ..scripted_pool import ScriptedPool
 
