@@ -232,7 +232,6 @@ def test_the_draws() -> None:
         ({"samples": 0}, "at least one sample"),
         ({"spread": 0.0}, "spread"),
         ({"spread": math.nan}, "spread"),
-        ({"level": 1.0}, "level"),
         ({"ceiling": -1.0}, "ceiling"),
     ],
 )

@@ -54,20 +54,16 @@ class RandomEngine(AbstractEngine):
         self,
         samples: int = SAMPLES,
         spread: float = SPREAD,
-        level: float = LEVEL,
         ceiling: float | None = None,
     ) -> None:
         if samples < 1:
             raise InvalidInput(f"at least one sample is needed, not {samples}")
         if not (math.isfinite(spread) and spread > 0):
             raise InvalidInput(f"the spread of the samples must be above 0, not {spread}")
-        if not 0 < level < 1:
-            raise InvalidInput(f"the level must be between 0 and 1, not {level}")
         if ceiling is not None and not (math.isfinite(ceiling) and ceiling > 0):
             raise InvalidInput(f"the ceiling must be above 0, not {ceiling}")
         self._samples = samples
         self._spread = spread
-        self._level = level
         self._ceiling = ceiling
 
     def search(self, run: Run, deadline: Deadline) -> bool:
@@ -95,8 +91,8 @@ class RandomEngine(AbstractEngine):
         )
         if sums.own:
             width = self._ceiling or _largest(run)
-            half = hoeffding_half_width(sums.own, width, self._level)
-            run.estimate = Estimate(sums.total / sums.own, half, sums.own, self._level)
+            half = hoeffding_half_width(sums.own, width)
+            run.estimate = Estimate(sums.total / sums.own, half, sums.own, LEVEL)
 
     def _more(
         self,

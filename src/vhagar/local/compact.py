@@ -20,14 +20,12 @@ from numpy.typing import NDArray
 
 from vhagar.array_types import Array, Index
 from vhagar.local.versions import Versions
+from vhagar.perturbation.domain import UNDERFLOW
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.quick_multipliers import TIE
 
 # A dense array, or a sparse matrix of scipy, which has no static type.
 Matrix = Any
-
-# More than one product can lose to underflow, even if subnormal numbers are flushed to 0.
-UNDERFLOW = 2.0**-1022
 
 
 @dataclass(frozen=True, eq=False)

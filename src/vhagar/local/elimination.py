@@ -10,7 +10,6 @@ from scipy import sparse
 
 from vhagar.array_types import Array, Index, Mask
 from vhagar.local.compact import (
-    UNDERFLOW,
     Block,
     Choice,
     Compact,
@@ -26,6 +25,7 @@ from vhagar.local.compact import (
 from vhagar.local.tightening import BATCH_ENTRIES, tighten
 from vhagar.local.versions import Versions
 from vhagar.network import AbstractLinear, Affine, Network, Relu
+from vhagar.perturbation.domain import UNDERFLOW
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.stages import stages_of
 

@@ -98,24 +98,3 @@ class WeightedCuts:
             lost = 2.0**-1000 * (1.0 + float(size.sum()))
             error = error + lost * (1.0 + self.weights.sum(axis=1))
         return Backward(a, b, constant, error)
-
-
-def leaf_signs(cut: ConeCut) -> list[list[tuple[Split, bool]]]:
-    """The decided signs of each leaf, in the order of the leaves."""
-    found: list[list[tuple[Split, bool]]] = []
-    waiting: list[list[tuple[Split, bool]]] = [[]]
-    for node in cut.tree:
-        path = waiting.pop()
-        if node is None:
-            found.append(path)
-        else:
-            waiting += [[*path, (node, True)], [*path, (node, False)]]
-    assert not waiting, "a tree ends with its last leaf"
-    return found
-
-
-def coefficients_of(cut: ConeCut, size: int) -> tuple[Array, Array]:
-    """The cut's coefficients on all `size` units of its layer, `(1, size)` each."""
-    a, b = np.zeros((2, 1, size))
-    a[0, cut.units], b[0, cut.units] = cut.a, cut.b
-    return a, b

@@ -20,10 +20,8 @@ import numpy as np
 
 from vhagar.array_types import Array, Mask
 from vhagar.network import AbstractLinear, Network, Relu
+from vhagar.perturbation.domain import UNDERFLOW
 from vhagar.relaxation.interval import HALF_ULP
-
-# More than what one product loses to underflow.
-_UNDERFLOW = 2.0**-1022
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +38,7 @@ class Boxes:
     @cached_property
     def radius(self) -> Array:
         widest = np.maximum(self.upper - self.centre, self.centre - self.lower)
-        return widest * (1 + 4 * HALF_ULP) + _UNDERFLOW
+        return widest * (1 + 4 * HALF_ULP) + UNDERFLOW
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -65,7 +63,7 @@ class ForwardBounds:
         found = np.eye(self._matrices[0].weight.shape[1])
         for matrix in self._matrices:
             found = abs(matrix.weight) @ found
-            found = found / max(float(found.max()), _UNDERFLOW)
+            found = found / max(float(found.max()), UNDERFLOW)
         return np.asarray(found.sum(axis=0))
 
     @property
@@ -130,7 +128,7 @@ class _Between:
         swapped = np.concatenate([self.below, self.above]).reshape(2 * entering, -1)
         below = (layer.both @ swapped).reshape(-1, terms, boxes)
         error = layer.unit * (layer.absolute @ size + abs(layer.bias)[:, None])
-        error += _UNDERFLOW * (2 * entering + 16) * terms
+        error += UNDERFLOW * (2 * entering + 16) * terms
         above[:, -1] += layer.bias[:, None] + error
         below[:, -1] += layer.bias[:, None] - error
         # The last additions were rounded, too.
@@ -145,7 +143,7 @@ class _Between:
         slope = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / (high - low)))
         slope = np.clip(slope, 0.0, 1.0)
         offset = np.maximum(np.maximum(-slope * low, (1 - slope) * high), 0.0)
-        offset = np.where(low >= 0, 0.0, offset * (1 + 8 * HALF_ULP) + 4 * _UNDERFLOW)
+        offset = np.where(low >= 0, 0.0, offset * (1 + 8 * HALF_ULP) + 4 * UNDERFLOW)
         # Any slope in [0, 1] is valid below.
         low, high = ranges(self.below)
         lean = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / (high - low)))
@@ -161,7 +159,7 @@ def ranges(functions: Array) -> tuple[Array, Array]:
     """Bounds on the values of functions `(values, entries + 1, boxes)`, rounded outward."""
     constant = functions[:, -1]
     reach = abs(functions[:, :-1]).sum(axis=1)
-    reach = reach + HALF_ULP * (functions.shape[1] + 4) * (reach + abs(constant)) + _UNDERFLOW
+    reach = reach + HALF_ULP * (functions.shape[1] + 4) * (reach + abs(constant)) + UNDERFLOW
     return constant - reach, constant + reach
 
 
@@ -189,4 +187,4 @@ def largest_over_pairs(
         reach = abs(boxes.centre).T + abs(images.centre).T + r + r_p + limit[:, None]
         size = ((abs(a) + abs(b)) * reach).sum(axis=0) + abs(first[-1]) + abs(second[-1])
         found = best.sum(axis=0) + first[-1] + second[-1]
-        return np.asarray(found + HALF_ULP * (4 * len(a) + 32) * size + _UNDERFLOW * (1 + size))
+        return np.asarray(found + HALF_ULP * (4 * len(a) + 32) * size + UNDERFLOW * (1 + size))

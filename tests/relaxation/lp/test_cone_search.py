@@ -11,7 +11,7 @@ import pytest
 from vhagar import Network, Problem
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu, SparseAffine
-from vhagar.relaxation.cone_cuts import ConeCut, WeightedCuts, leaf_signs
+from vhagar.relaxation.cone_cuts import ConeCut, Split, WeightedCuts
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp import cone_separation
 from vhagar.relaxation.lp.cone import Cone
@@ -129,6 +129,20 @@ def test_no_cut_without_a_finite_limit(limit: float, monkeypatch: pytest.MonkeyP
         Cone, "_bounds", lambda cone, a, b, duals, paths: np.full(len(duals), limit)
     )
     assert cuts_of(bounds, rng) == []
+
+
+def leaf_signs(cut: ConeCut) -> list[list[tuple[Split, bool]]]:
+    """The decided signs of each leaf, in the order of the leaves."""
+    found: list[list[tuple[Split, bool]]] = []
+    waiting: list[list[tuple[Split, bool]]] = [[]]
+    for node in cut.tree:
+        path = waiting.pop()
+        if node is None:
+            found.append(path)
+        else:
+            waiting += [[*path, (node, True)], [*path, (node, False)]]
+    assert not waiting, "a tree ends with its last leaf"
+    return found
 
 
 def test_leaves_cover_all_signs() -> None:

@@ -1,5 +1,6 @@
 """The domain of a problem: which inputs it is about, as an object, a file, and in words."""
 
-from vhagar.perturbation.domain.domain import UNDERFLOW, Domain, Shape
+from vhagar.perturbation.domain.domain import Domain, Shape
+from vhagar.perturbation.domain.support import UNDERFLOW
 
 __all__ = ["UNDERFLOW", "Domain", "Shape"]

@@ -24,14 +24,15 @@ from vhagar.perturbation.domain.groups import Groups, checked_shape, per_entry
 from vhagar.perturbation.domain.linear_rows import LinearRows, joined_rows
 from vhagar.perturbation.domain.names import Names, number_of
 from vhagar.perturbation.domain.projection import approached, projected
-from vhagar.perturbation.domain.support import multipliers, rows_support, zonotope_support
+from vhagar.perturbation.domain.support import (
+    UNDERFLOW,
+    multipliers,
+    rows_support,
+    zonotope_support,
+)
 from vhagar.perturbation.domain.zonotope import Zonotope
 
-Whole = NDArray[np.int64]
 Shape = tuple[int, ...]
-
-# More than what one product loses to underflow, even where subnormal numbers are flushed to 0.
-UNDERFLOW = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

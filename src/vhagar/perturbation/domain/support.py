@@ -23,7 +23,7 @@ Box = tuple[Array, Array]
 # Passes over the multipliers of all rows, where rows share entries.
 _SWEEPS = 3
 # More than what one product loses to underflow, even where subnormal numbers are flushed to 0.
-_UNDERFLOW = float(np.finfo(np.float64).tiny)
+UNDERFLOW = float(np.finfo(np.float64).tiny)
 
 
 def rows_support(rows: LinearRows, box: Box, s: Array) -> Array:
@@ -39,7 +39,7 @@ def rows_support(rows: LinearRows, box: Box, s: Array) -> Array:
     sizes = (abs(s) + (abs(rows.matrix).T @ abs(y).T).T) @ magnitude
     sizes = sizes + abs(y) @ np.maximum(abs(least), abs(most))
     terms = 2 * rows.size + 2 * rows.count + 16
-    lost = _UNDERFLOW * terms * (1 + magnitude.sum() + rows.count)
+    lost = UNDERFLOW * terms * (1 + magnitude.sum() + rows.count)
     return np.asarray(value + 2.0**-51 * terms * sizes + lost)
 
 
@@ -103,5 +103,5 @@ def zonotope_support(zonotope: Zonotope, s: Array) -> Array:
     value = s @ zonotope.mean + along @ zonotope.ranges + abs(s) @ zonotope.residual
     reach = abs(zonotope.mean) + zonotope.ranges @ abs(zonotope.components) + zonotope.residual
     terms = zonotope.size + zonotope.count + 16
-    lost = _UNDERFLOW * terms * (1 + reach.sum() + zonotope.ranges.sum())
+    lost = UNDERFLOW * terms * (1 + reach.sum() + zonotope.ranges.sum())
     return np.asarray(value + 2.0**-51 * terms * (abs(s) @ reach) + lost)
