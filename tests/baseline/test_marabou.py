@@ -13,7 +13,7 @@ import pytest
 
 from vhagar import InvalidInput, Network, Problem, Result, Status, verify
 from vhagar.baseline import MarabouEngine, marabou, pool, solver
-from vhagar.baseline.solver import Answer, QueryStatus, QueryTask, WitnessCandidate, answer
+from vhagar.baseline.solver import QueryAnswer, QueryStatus, QueryTask, WitnessCandidate, answer
 from vhagar.errors import SolverUnavailable
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import BoundKind
@@ -30,7 +30,7 @@ needs_marabou = pytest.mark.skipif(
 # Of the scores: what Marabou's own tolerances may make of its answers.
 MARABOU_TOLERANCE = 1e-5
 
-Oracle = Callable[[Problem, QueryTask], Answer | Finished | None]
+Oracle = Callable[[Problem, QueryTask], QueryAnswer | Finished | None]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Oracle], list[QueryTa
     def install(oracle: Oracle) -> list[QueryTask]:
         asked: list[QueryTask] = []
 
-        def script(job: Job, task: QueryTask) -> Answer | Finished | None:
+        def script(job: Job, task: QueryTask) -> QueryAnswer | Finished | None:
             asked.append(task)
             return oracle(job[1].problem, task)
 
@@ -66,11 +66,15 @@ def pair_with(confidence: float) -> WitnessCandidate:
     return WitnessCandidate(x, np.array([-0.125, 0.125]))
 
 
-def honest(problem: Problem, task: QueryTask) -> Answer:
+def honest(problem: Problem, task: QueryTask) -> QueryAnswer:
     """The truth about the fixture's problem, from just inside."""
     if task.delta < 0.249:
-        return Answer(QueryStatus.INPUT_FOUND, (pair_with(max(task.delta, 0.2) + 0.0005),))
-    return Answer(QueryStatus.NO_INPUT) if task.delta > 0.25 else Answer(QueryStatus.UNDECIDED)
+        return QueryAnswer(QueryStatus.INPUT_FOUND, (pair_with(max(task.delta, 0.2) + 0.0005),))
+    return (
+        QueryAnswer(QueryStatus.NO_INPUT)
+        if task.delta > 0.25
+        else QueryAnswer(QueryStatus.UNDECIDED)
+    )
 
 
 def test_honest_answers_close_in_on_the_optimum(problem: Problem, scripted: Any) -> None:
@@ -84,7 +88,7 @@ def test_honest_answers_close_in_on_the_optimum(problem: Problem, scripted: Any)
 
 
 def test_an_input_that_is_no_witness_raises_nothing(problem: Problem, scripted: Any) -> None:
-    scripted(lambda problem, task: Answer(QueryStatus.INPUT_FOUND, (pair_with(0.5),)))
+    scripted(lambda problem, task: QueryAnswer(QueryStatus.INPUT_FOUND, (pair_with(0.5),)))
     result = search(problem, timeout=0.3)
     assert (result.lower, result.witness) == (0.0, None)
     assert result.status is Status.TIMEOUT
@@ -95,7 +99,7 @@ def test_the_second_candidate_counts_where_the_first_is_refused(
     problem: Problem, scripted: Any
 ) -> None:
     scripted(
-        lambda problem, task: Answer(QueryStatus.INPUT_FOUND, (pair_with(0.5), pair_with(0.2)))
+        lambda problem, task: QueryAnswer(QueryStatus.INPUT_FOUND, (pair_with(0.5), pair_with(0.2)))
     )
     assert search(problem, timeout=0.3).lower == pytest.approx(0.2)
 
@@ -104,12 +108,12 @@ def test_a_lie_that_a_witness_refutes_is_dropped(problem: Problem, scripted: Any
     """First "nothing above 0.1", then an input with 0.2: the bound goes, and so does the trust."""
     tasks = 0
 
-    def liar(problem: Problem, task: QueryTask) -> Answer:
+    def liar(problem: Problem, task: QueryTask) -> QueryAnswer:
         nonlocal tasks
         tasks += 1
         if tasks < 4:
-            return Answer(QueryStatus.NO_INPUT)
-        return Answer(QueryStatus.INPUT_FOUND, (pair_with(0.2),))
+            return QueryAnswer(QueryStatus.NO_INPUT)
+        return QueryAnswer(QueryStatus.INPUT_FOUND, (pair_with(0.2),))
 
     scripted(liar)
     result = search(problem, timeout=20.0)
@@ -129,7 +133,7 @@ def test_silence_ends_with_the_time(problem: Problem, scripted: Any) -> None:
 
 
 def test_a_failure_is_no_answer(problem: Problem, scripted: Any) -> None:
-    scripted(lambda problem, task: Answer(QueryStatus.UNDECIDED, word="ERROR"))
+    scripted(lambda problem, task: QueryAnswer(QueryStatus.UNDECIDED, word="ERROR"))
     result = search(problem, timeout=0.3)
     assert (result.lower, result.upper) == (0.0, pytest.approx(0.75))
     assert any("ERROR" in note for note in result.notes)
@@ -154,8 +158,10 @@ def test_a_bound_needs_all_pieces_and_all_targets(scripted: Any) -> None:
     problem = case.problem()
     last = problem.targets[-1], len(problem.pieces) - 1
 
-    def all_but_one(problem: Problem, task: QueryTask) -> Answer | None:
-        return None if (task.target, task.piece_index) == last else Answer(QueryStatus.NO_INPUT)
+    def all_but_one(problem: Problem, task: QueryTask) -> QueryAnswer | None:
+        return (
+            None if (task.target, task.piece_index) == last else QueryAnswer(QueryStatus.NO_INPUT)
+        )
 
     scripted(all_but_one)
     result = search(problem, timeout=0.5, query_timeout=0.05)
@@ -186,7 +192,7 @@ def test_without_the_package_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
 @needs_marabou
 @pytest.mark.parametrize("threads", [1, 2])
 def test_marabou_answers_single_questions(problem: Problem, threads: int) -> None:
-    def asked(delta: float) -> Answer:
+    def asked(delta: float) -> QueryAnswer:
         return answer(reduce_problem(problem, REDUCTIONS), QueryTask(0, 1, delta, threads, 10.0))
 
     assert asked(0.3).status is QueryStatus.NO_INPUT

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar.local.branching import Branching
+from vhagar.local.branching import VersionSearch
 from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalVerdict
 from vhagar.local.run import verify_local
@@ -140,7 +140,7 @@ def proved_by_signs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pat
     folder = tmp_path_factory.mktemp("signs")
     model, proof = folder / "model.onnx", folder / "signs.cert"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Branching, "step", lambda search: False)
+        patch.setattr(VersionSearch, "step", lambda search: False)
         for seed, limit in itertools.product(range(3, 9), np.linspace(0.4, 0.02, 39)):
             text = f"linf({limit:.2f})"
             problem = LocalProblem(written(seed, model), perturbation=text, image=image(seed))

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from vhagar.errors import InvalidInput
-from vhagar.local.branching import Branching
+from vhagar.local.branching import VersionSearch
 from vhagar.local.device import CPU, Device, device_named, on_torch
 from vhagar.runtime.devices import has_cuda, require_torch
 
 from .test_compact import compact_of
 
 
-def searched(seed: int, device: Device) -> Branching:
+def searched(seed: int, device: Device) -> VersionSearch:
     network, compact, _ = compact_of(seed, 0.4)
     start = np.zeros((network.classes - 1, network.classes))
     start[:, 0] = -1.0
     start[np.arange(network.classes - 1), np.arange(1, network.classes)] = 1.0
-    search = Branching(compact, start, device)
+    search = VersionSearch(compact, start, device)
     search.begin()
     for _ in range(12):
         if not search.open_count or not search.step():

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from vhagar.local.box import Box
-from vhagar.local.branching import Branching
+from vhagar.local.branching import VersionSearch
 from vhagar.local.compact import Compact, Rows, offsets, upper_bounds
 from vhagar.local.device import CPU
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
@@ -242,7 +242,7 @@ def test_a_node_is_closed_only_by_what_float64_proves(monkeypatch: pytest.Monkey
     start = np.array([[1.0, -1.0, 0.0]])
     if (scores @ start[0]).max() < 0:
         start = -start
-    search = Branching(compact, start, CPU)
+    search = VersionSearch(compact, start, CPU)
     search.begin()
     assert search.open_count == 1
     honest = search.dual.evaluate

@@ -12,7 +12,7 @@ import pytest
 
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
-from vhagar.local.specification import Answer, answer_specification, side_by_side
+from vhagar.local.specification import Satisfiability, answer_specification, side_by_side
 from vhagar.local.vnnlib import Specification, read_vnnlib
 from vhagar.local.vnnlib_2 import Second
 from vhagar.network import AbstractLayer, Affine, Network, Relu, read_onnx, write_onnx
@@ -175,8 +175,8 @@ def test_answers_are_true(tmp_path: Path, seed: int, conditions: str) -> None:
         )
 
     reached = any(holds(outputs, 0.0) for outputs in model.forward(grid))
-    assert found.answer in (Answer.SATISFIED, Answer.NEVER)
-    if found.answer is Answer.NEVER:
+    assert found.answer in (Satisfiability.SATISFIED, Satisfiability.NEVER)
+    if found.answer is Satisfiability.NEVER:
         assert not reached
         return
     x = found.x
@@ -201,13 +201,13 @@ def test_an_empty_box_and_a_point(tmp_path: Path) -> None:
     write_onnx(network(0), tmp_path / "model.onnx")
     model = read_onnx(tmp_path / "model.onnx")
     empty = read(tmp_path, "(assert (>= X_0 0.6))")
-    assert answer_specification(model, empty).answer is Answer.NEVER
+    assert answer_specification(model, empty).answer is Satisfiability.NEVER
     point = read(tmp_path, "(assert (>= X_0 0.5))(assert (>= X_1 1.0))(assert (<= Y_0 100))")
     found = answer_specification(model, point)
-    assert found.answer is Answer.SATISFIED
+    assert found.answer is Satisfiability.SATISFIED
     assert found.x.tolist() == [0.5, 1.0]
     everything = read(tmp_path, "")
-    assert answer_specification(model, everything).answer is Answer.SATISFIED
+    assert answer_specification(model, everything).answer is Satisfiability.SATISFIED
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,7 +269,7 @@ def test_outputs_behind_a_softmax_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--output NAME"):
         answer_specification(read_onnx(tmp_path / "model.onnx"), specification)
     scores = read_onnx(tmp_path / "model.onnx", output="gemm0")
-    assert answer_specification(scores, specification).answer is Answer.SATISFIED
+    assert answer_specification(scores, specification).answer is Satisfiability.SATISFIED
 
 
 IN_BOX = """(assert (and (<= images[0,0] 0.5) (>= Z[0] -0.5)))
@@ -301,9 +301,9 @@ def test_equivalence_is_decided_as_a_grid_says(tmp_path: Path, seed: int, distan
     points = grid.reshape(-1, 2)
     largest = abs(first.forward(points)[:, 0] - second.forward(points)[:, 0]).max()
     if largest >= float(distance):
-        assert result.answer is Answer.SATISFIED
+        assert result.answer is Satisfiability.SATISFIED
     elif largest < 0.8 * float(distance):
-        assert result.answer is Answer.NEVER
+        assert result.answer is Satisfiability.NEVER
     if result.x is not None:
         assert result.y is not None
         wanted = [scores.forward(result.x[None])[0] for scores in (first, second)]
@@ -315,7 +315,7 @@ def test_a_network_is_equivalent_to_itself(tmp_path: Path) -> None:
     again = TWO.replace("(declare-network M ", "(declare-network M (equal-to N) ")
     different = "(assert (>= (- W[0] scores[0,0,0]) 0.001))"
     specification = read_second(tmp_path, SAME + IN_BOX + different, again)
-    assert answer_specification(network(3), specification, 60.0).answer is Answer.NEVER
+    assert answer_specification(network(3), specification, 60.0).answer is Satisfiability.NEVER
     with pytest.raises(InvalidInput, match="leave --second out"):
         answer_specification(network(3), specification, 60.0, network(4))
     other = read_second(tmp_path, SAME + IN_BOX + different, TWO)

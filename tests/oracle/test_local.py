@@ -88,7 +88,7 @@ def test_every_bound_of_the_search_holds(
         return
     monkeypatch.setattr(piece_search, "_FEW_PARAMETERS", 10 if way == "parameters" else 0)
     if way == "ranges":  # as soon as a box has no time for branching on the ranges as they are
-        monkeypatch.setattr(branching.Branching, "step", lambda search: False)
+        monkeypatch.setattr(branching.VersionSearch, "step", lambda search: False)
     monkeypatch.setattr(branching, "_FIRST_BATCH", 2)
     everywhere, known = problem.everywhere, Known(problem)
     truths = [exact_confidence_in(everywhere, t, problem.image) for t in everywhere.targets]

@@ -8,7 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vhagar.report.data import Entry, Event, Group, NetworkFacts, Run, StudyData, TargetInterval
+from vhagar.report.data import (
+    Entry,
+    Event,
+    Group,
+    NetworkFacts,
+    StudyData,
+    SweepRun,
+    TargetInterval,
+)
 from vhagar.result import BoundKind, Moment, Witness
 from vhagar.sweep.question import Question
 
@@ -91,7 +99,7 @@ def make_study() -> Callable[..., StudyData]:
                 ("finished", entry.lower, entry.upper),
             )
         )
-        run = Run(1000.0, 1000.0 + len(entries), "0.1.0", "Linux", "local, 2 at a time")
+        run = SweepRun(1000.0, 1000.0 + len(entries), "0.1.0", "Linux", "local, 2 at a time")
         largest = {
             Question(facts.fingerprint, None, source, ()).key: (20.0, 20.5)
             for facts in networks

@@ -30,7 +30,7 @@ from vhagar.sweep.settings import Settings
 from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study, load_models
-from vhagar.sweep.watch import Silent, State
+from vhagar.sweep.watch import Silent, SweepState
 
 from .checks import require_sound, require_true_witnesses
 
@@ -108,7 +108,7 @@ class _Stop(Silent):
     def __init__(self, after: int) -> None:
         self._after = after
 
-    def begin(self, state: State, timeout: float | None) -> None:
+    def begin(self, state: SweepState, timeout: float | None) -> None:
         if self._after == 0:
             raise KeyboardInterrupt
 

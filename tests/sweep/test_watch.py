@@ -17,7 +17,7 @@ from vhagar.cli.sweep_plain import PlainSweepWatch
 from vhagar.sweep import watch as watch_module
 from vhagar.sweep.question import Question
 from vhagar.sweep.store import Store
-from vhagar.sweep.watch import Pace, State, ending_words, words
+from vhagar.sweep.watch import Pace, SweepState, ending_words, words
 
 from .checks import require_sound
 
@@ -25,10 +25,10 @@ NAMES = {"f": "net"}
 PAIR = Question("f", "linf(0.1)", 2, (3,))
 
 
-def _state(done: int, running: int = 1, left: float | None = None) -> State:
+def _state(done: int, running: int = 1, left: float | None = None) -> SweepState:
     counts = {"closed": done, "open": 10 - done}
     working = dict.fromkeys(range(running), (PAIR, 1.2345, 2.5, 3.0))
-    return State(counts, working, NAMES, left)
+    return SweepState(counts, working, NAMES, left)
 
 
 def test_a_question_in_a_few_words() -> None:
@@ -38,7 +38,7 @@ def test_a_question_in_a_few_words() -> None:
 
 
 def test_what_became_of_the_problems() -> None:
-    state = State({"open": 2, "timeout": 1, "closed": 3}, {}, NAMES)
+    state = SweepState({"open": 2, "timeout": 1, "closed": 3}, {}, NAMES)
     assert ending_words(state) == "3 closed, 1 out of time, 2 open"
     assert (state.total, state.done) == (6, 4)
 

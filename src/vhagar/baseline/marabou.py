@@ -12,7 +12,7 @@ import time
 from vhagar.baseline.bisection import Bisection
 from vhagar.baseline.pool import MarabouPool, QueryKey
 from vhagar.baseline.query import check_linear
-from vhagar.baseline.solver import Answer, QueryStatus, require_marabou
+from vhagar.baseline.solver import QueryAnswer, QueryStatus, require_marabou
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import BoundKind, Rejection, Run
@@ -110,7 +110,7 @@ class _Search:
     def end(self) -> None:
         self._pool.end()
 
-    def _take(self, place: QueryKey, answer: Answer | str, delta: float) -> None:
+    def _take(self, place: QueryKey, answer: QueryAnswer | str, delta: float) -> None:
         if isinstance(answer, str):
             self._run.note(f"Marabou failed: {answer}")
         elif answer.status is QueryStatus.NO_INPUT:
@@ -126,7 +126,7 @@ class _Search:
         if math.isfinite(bound):
             self._run.interval.offer_upper(target, bound, BoundKind.MARABOU)
 
-    def _offer(self, place: QueryKey, found: Answer) -> None:
+    def _offer(self, place: QueryKey, found: QueryAnswer) -> None:
         target, piece_index = place
         for candidate in found.candidates:
             checked = self._run.offer_witness(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from vhagar.baseline.solver import Answer, QueryTask, serve
+from vhagar.baseline.solver import QueryAnswer, QueryTask, serve
 from vhagar.reduction import Reduced
 from vhagar.runtime.pool import Finished
 from vhagar.runtime.processes import ProcessPool
@@ -33,7 +33,7 @@ class MarabouPool:
         self._workers.submit(place, task)
         self._ends[place] = end
 
-    def next_answer(self) -> tuple[QueryKey, Answer | str] | None:
+    def next_answer(self) -> tuple[QueryKey, QueryAnswer | str] | None:
         """An answer, or what went wrong; None after a moment of silence."""
         received = self._pool.next_message(min(self._ends.values()))
         place = None if received is None else self._workers.handle(*received)

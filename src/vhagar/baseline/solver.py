@@ -49,7 +49,7 @@ class QueryTask:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class QueryAnswer:
     """A status; if an input was found, candidates for a witness, the best first."""
 
     status: QueryStatus
@@ -76,7 +76,7 @@ def serve(reduced: Reduced, channel: Channel) -> None:
         channel.send(answer(reduced, channel.receive()))
 
 
-def answer(reduced: Reduced, task: QueryTask) -> Answer:
+def answer(reduced: Reduced, task: QueryTask) -> QueryAnswer:
     """Ask Marabou, and turn its input, if it finds one, into candidates for a witness."""
     problem = reduced.problem
     piece = problem.pieces[task.piece_index]
@@ -84,16 +84,16 @@ def answer(reduced: Reduced, task: QueryTask) -> Answer:
     word, values = solve(query, task.threads, task.seconds)
     status = _STATUSES.get(word, QueryStatus.UNDECIDED)
     if status is not QueryStatus.INPUT_FOUND:
-        return Answer(status, word=word)
+        return QueryAnswer(status, word=word)
     x = problem.domain.project(values[query.x])
     found = WitnessCandidate(x, piece.project(query.image.parameters.value(values)))
     checked = RestoredCheck(reduced)(task.target, found.x, task.piece_index, found.parameters)
     if not isinstance(checked, Rejection):
-        return Answer(status, (found,), word)
+        return QueryAnswer(status, (found,), word)
     # The input often lies on the boundary between the classes, where rounding decides. The linear
     # program of its region moves it away from there.
     repaired = Polish(problem, piece, task.target).candidates(x, found.parameters)
-    return Answer(status, (found, *repaired), word)
+    return QueryAnswer(status, (found, *repaired), word)
 
 
 def solve(query: Query, threads: int, seconds: float) -> tuple[str, Array]:

@@ -216,11 +216,11 @@ def _judged(
 ) -> list[Judged]:
     """There is one thing to demand: that an image keeps its class, or that a file is unsat."""
     from vhagar.local.result import LocalVerdict
-    from vhagar.local.specification import Answer
+    from vhagar.local.specification import Satisfiability
     from vhagar.result.requirement import Judged, judgement
 
-    met = answer in (LocalVerdict.ROBUST, Answer.NEVER)
-    found = judgement(met, answer in (LocalVerdict.BROKEN, Answer.SATISFIED))
+    met = answer in (LocalVerdict.ROBUST, Satisfiability.NEVER)
+    found = judgement(met, answer in (LocalVerdict.BROKEN, Satisfiability.SATISFIED))
     words = f"{demand}: {found.value} ({answer.value})"
     return [Judged(about, str(each), found, words, seconds) for each in requirements]
 

@@ -13,7 +13,14 @@ from rich.text import Text
 
 from vhagar.result.numbers import seconds
 from vhagar.sweep.question import Question
-from vhagar.sweep.watch import AbstractSweepWatch, Pace, State, ending_words, interval_text, words
+from vhagar.sweep.watch import (
+    AbstractSweepWatch,
+    Pace,
+    SweepState,
+    ending_words,
+    interval_text,
+    words,
+)
 
 _WIDEST = 100
 _FRAME = 6  # the panel's border and padding, both sides
@@ -26,7 +33,7 @@ class LiveSweepWatch(AbstractSweepWatch):
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
-        self._state = State({}, {}, {})
+        self._state = SweepState({}, {}, {})
         self._begun = time.monotonic()
         self._pace = Pace()
         self._seen = time.monotonic()
@@ -37,12 +44,12 @@ class LiveSweepWatch(AbstractSweepWatch):
             refresh_per_second=_REFRESH_PER_SECOND,
         )
 
-    def begin(self, state: State, timeout: float | None) -> None:
+    def begin(self, state: SweepState, timeout: float | None) -> None:
         self.update(state)
         self._pace.left(state)
         self._live.start()
 
-    def update(self, state: State) -> None:
+    def update(self, state: SweepState) -> None:
         self._state, self._seen = state, time.monotonic()
 
     def improved(self, number: int, question: Question, lower: float, upper: float | None) -> None:
@@ -58,8 +65,8 @@ class LiveSweepWatch(AbstractSweepWatch):
     def note(self, text: str) -> None:
         self._console.print(Text(f"note: {text}", style="dim"))
 
-    def end(self, state: State) -> None:
-        self.update(State(state.counts, {}, state.names))
+    def end(self, state: SweepState) -> None:
+        self.update(SweepState(state.counts, {}, state.names))
         self._live.stop()
 
     def render(self) -> RenderableType:

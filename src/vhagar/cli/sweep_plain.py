@@ -7,7 +7,14 @@ import time
 from vhagar.cli.plain import HEARTBEAT_INTERVAL, PlainScreen
 from vhagar.result.numbers import seconds
 from vhagar.sweep.question import Question
-from vhagar.sweep.watch import AbstractSweepWatch, Pace, State, ending_words, interval_text, words
+from vhagar.sweep.watch import (
+    AbstractSweepWatch,
+    Pace,
+    SweepState,
+    ending_words,
+    interval_text,
+    words,
+)
 
 
 class PlainSweepWatch(AbstractSweepWatch):
@@ -18,16 +25,16 @@ class PlainSweepWatch(AbstractSweepWatch):
         self._every_improvement = every_improvement
         self._begun = self._printed = time.monotonic()
         self._pace = Pace()
-        self._state = State({}, {}, {})
+        self._state = SweepState({}, {}, {})
 
-    def begin(self, state: State, timeout: float | None) -> None:
+    def begin(self, state: SweepState, timeout: float | None) -> None:
         self._state = state
         limit = "" if timeout is None else f", {seconds(timeout)} each"
         before = f", {state.done} of them already done" if state.done else ""
         self._line(f"{state.total} problems{limit}{before}")
         self._pace.left(state)
 
-    def update(self, state: State) -> None:
+    def update(self, state: SweepState) -> None:
         self._state = state
         if time.monotonic() - self._printed >= HEARTBEAT_INTERVAL:
             self._line(f"{self._progress()}  {len(state.running)} running")
@@ -47,7 +54,7 @@ class PlainSweepWatch(AbstractSweepWatch):
     def note(self, text: str) -> None:
         self._line(f"note: {text}")
 
-    def end(self, state: State) -> None:
+    def end(self, state: SweepState) -> None:
         spent = seconds(time.monotonic() - self._begun)
         self._line(f"{state.done} of {state.total} problems after {spent}: {ending_words(state)}")
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.array_types import Array, Index, Mask
-from vhagar.local.branching import Branching, Tree
+from vhagar.local.branching import Tree, VersionSearch
 from vhagar.local.compact import Decisions, RefinedLayer
 
 
@@ -46,7 +46,7 @@ class Box:
     decisions: Decisions = field(default_factory=dict)
     tightened: bool = False
     start: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    search: Branching | None = None
+    search: VersionSearch | None = None
     proof: BoxProof | None = None
     parts: tuple[Box, ...] = ()
     at: tuple[int, float] | None = None  # the parameter that is split, and where

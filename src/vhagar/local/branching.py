@@ -75,7 +75,7 @@ class _Open:
         return _Open(self.nodes.take(some), self.values[some], self.numbers[some])
 
 
-class Branching:
+class VersionSearch:
     """Branch and bound over one set of versions, for all rows `start` of score coefficients.
 
     `uppers` `(rows,)` holds a proven bound on each row at every moment.

@@ -42,7 +42,7 @@ _STATUS = np.array([0, 1, 3], dtype=np.uint8)
 
 
 @dataclass(eq=False)
-class _Region:
+class _ProvenBox:
     """A box with a proof, and the proofs of nodes that rely on its neurons' ranges."""
 
     piece: int
@@ -57,7 +57,7 @@ class _Writer:
 
     roots: int
     records: bytearray = field(default_factory=bytearray)
-    regions: dict[int, _Region] = field(default_factory=dict)
+    regions: dict[int, _ProvenBox] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -70,7 +70,7 @@ class _Writer:
             box, node = waiting.pop()
             place = int(np.searchsorted(box.rows, row))
             if box.proof is not None and box.proof.closed[place]:
-                region = self.regions.setdefault(id(box), _Region(piece, search, box))
+                region = self.regions.setdefault(id(box), _ProvenBox(piece, search, box))
                 region.proofs += self._signs(number, node, box.proof, place)
             elif box.at is not None:
                 parameter, at = box.at
@@ -147,7 +147,7 @@ def _claims(known: Known, searches: list[PieceSearch]) -> dict[str, Any]:
     return claims
 
 
-def _region(known: Known, region: _Region) -> RegionProofs:
+def _region(known: Known, region: _ProvenBox) -> RegionProofs:
     """Build the blocks of a box, and sort its proofs by tree and node."""
     proof, box = region.box.proof, region.box
     assert proof is not None
@@ -171,7 +171,7 @@ def _region(known: Known, region: _Region) -> RegionProofs:
     return RegionProofs(blocks, sorted(region.proofs, key=lambda each: (each.tree, each.node)))
 
 
-def _refinements(known: Known, region: _Region, proof: BoxProof) -> Iterator[bytes]:
+def _refinements(known: Known, region: _ProvenBox, proof: BoxProof) -> Iterator[bytes]:
     decided = _by_intervals(known, region)
     for refined in proof.refined:
         m = refined.layer
@@ -196,7 +196,7 @@ def _numbers(refined: RefinedLayer, proof: BoxProof) -> Iterator[bytes]:
         begin += len(neurons)
 
 
-def _by_intervals(known: Known, region: _Region) -> list[Mask]:
+def _by_intervals(known: Known, region: _ProvenBox) -> list[Mask]:
     """Find the neurons whose sign interval arithmetic decides: they need no refinement."""
     network = known.problem.everywhere.network
     box = Bounds(*region.search.fixed.versions(region.box.lower, region.box.upper).bounds())

@@ -15,7 +15,7 @@ import numpy as np
 from vhagar.array_types import Array
 from vhagar.local.attack import attack
 from vhagar.local.device import CPU, Device
-from vhagar.local.known import Case, Known, LocalProgress, OnProgress
+from vhagar.local.known import Known, LocalProgress, OnProgress, PieceCase
 from vhagar.local.piece_search import PieceSearch
 from vhagar.local.versions import FixedMap
 
@@ -47,7 +47,7 @@ class _Piece:
     """A piece with its cases, which share its versions."""
 
     number: int
-    cases: list[Case]
+    cases: list[PieceCase]
     fixed: FixedMap
     search: PieceSearch | None = None
 
@@ -65,7 +65,7 @@ class _Piece:
         return self.search is not None and self.search.is_done
 
 
-class Decision:
+class Decider:
     """Decides a question; `run` ends with a verdict, out of time, or with nothing left to try."""
 
     def __init__(

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from vhagar.local.decide import Clock
-from vhagar.local.known import Case, Known
+from vhagar.local.known import Known, PieceCase
 from vhagar.options import Options
 from vhagar.reduction.fixed_image import FixedImage, fixed_images, score_rounding
 from vhagar.result import Result, Status
@@ -67,7 +67,7 @@ class EngineSearch:
             waiting[-1:] = fresh
             known.replace(worst, [case for cases in fresh for case in cases])
 
-    def _ask(self, cases: list[Case], small: bool) -> None:
+    def _ask(self, cases: list[PieceCase], small: bool) -> None:
         for place, case in enumerate(cases):
             left = self._clock.left
             if left <= 0:
@@ -81,7 +81,7 @@ class EngineSearch:
                 self._known.interrupted = True
                 return
 
-    def _is_settled(self, case: Case, small: bool) -> bool:
+    def _is_settled(self, case: PieceCase, small: bool) -> bool:
         """Whether this case can no longer change the answer."""
         known = self._known
         if case.upper <= max(each.lower for each in known.cases):
@@ -89,7 +89,7 @@ class EngineSearch:
         close = case.upper - case.lower <= self._options.relative_gap * abs(case.upper)
         return close or (small and (known.witness is not None or case.upper < 0))
 
-    def _head_start(self, case: Case, rounding: float, small: bool) -> float:
+    def _head_start(self, case: PieceCase, rounding: float, small: bool) -> float:
         problem = self._known.problem
         scores = float(abs(problem.everywhere.network.forward(problem.image[None])).max())
         if small:
@@ -99,7 +99,7 @@ class EngineSearch:
         size = max(abs(case.lower), _SMALL_MARGIN * scores) + 2 * rounding
         return max(size - case.lower, 0.0)
 
-    def _searched(self, case: Case, small: bool, timeout: float | None) -> Result | None:
+    def _searched(self, case: PieceCase, small: bool, timeout: float | None) -> Result | None:
         """The engine's answer; None if the part has no parameters, hence nothing to search."""
         problem = self._known.problem
         images = fixed_images(case.part, problem.image)

@@ -35,7 +35,7 @@ class LocalProgress:
 
 
 @dataclass(eq=False)
-class Case:
+class PieceCase:
     """A part of a piece and a target: `lower <= the largest confidence in the target <= upper`."""
 
     piece: int
@@ -66,11 +66,11 @@ class Known:
         pieces = enumerate(self.problem.everywhere.pieces)
         self.cases = [case for number, piece in pieces for case in self.begin(number, piece)]
 
-    def begin(self, number: int, part: AbstractPiece) -> list[Case]:
+    def begin(self, number: int, part: AbstractPiece) -> list[PieceCase]:
         """Cases about a part of a piece, one for each target."""
-        return [Case(number, part, target) for target in self.problem.everywhere.targets]
+        return [PieceCase(number, part, target) for target in self.problem.everywhere.targets]
 
-    def replace(self, old: list[Case], new: list[Case]) -> None:
+    def replace(self, old: list[PieceCase], new: list[PieceCase]) -> None:
         """Replace the cases of a piece by cases of its parts."""
         gone = set(map(id, old))
         self.cases = [case for case in self.cases if id(case) not in gone] + new
@@ -98,7 +98,7 @@ class Known:
     def is_decided(self) -> bool:
         return self.verdict is not LocalVerdict.UNKNOWN
 
-    def look(self, cases: list[Case], fixed: FixedMap | None = None) -> None:
+    def look(self, cases: list[PieceCase], fixed: FixedMap | None = None) -> None:
         """Bound a part's cases by interval arithmetic and by an evaluation in the middle."""
         fixed = fixed or self.fixed(cases[0].part)
         self.offer(cases, fixed.choice((fixed.lower + fixed.upper) / 2, cases[0].part))
@@ -106,7 +106,7 @@ class Known:
         for case, (_, most) in zip(cases, self._confidences(box, cases), strict=True):
             case.offer_upper(most)
 
-    def offer(self, cases: list[Case], choice: Array) -> None:
+    def offer(self, cases: list[PieceCase], choice: Array) -> None:
         """Evaluate a version, and check it as a witness if it may be classified as a target."""
         x, number = self.problem.image[None], cases[0].piece
         piece = self.problem.everywhere.pieces[number]
@@ -122,7 +122,7 @@ class Known:
                 self.witness = judged
                 case.offer_lower(margin_of(judged))
 
-    def _confidences(self, box: Bounds, cases: list[Case]) -> list[tuple[float, float]]:
+    def _confidences(self, box: Bounds, cases: list[PieceCase]) -> list[tuple[float, float]]:
         """Bounds on the confidence in each case's target over a box of images."""
         network = self.problem.everywhere.network
         hidden = box if len(network.layers) == 1 else network_bounds(network, box)[-2]

@@ -18,7 +18,7 @@ import numpy as np
 
 from vhagar.array_types import Array, Index
 from vhagar.local.box import Box, BoxProof, uppers_of
-from vhagar.local.branching import Branching, Tree
+from vhagar.local.branching import Tree, VersionSearch
 from vhagar.local.compact import Compact, input_coefficients, upper_bounds
 from vhagar.local.device import CPU, Device
 from vhagar.local.elimination import compact_network
@@ -157,7 +157,7 @@ class PieceSearch:
             self._close_empty(box, compact, compact.contradicted)
             return
         box.start = self._rows(compact, box.rows)
-        box.search = Branching(compact, box.start, self.device)
+        box.search = VersionSearch(compact, box.start, self.device)
         box.search.begin()
         self.nodes += box.search.nodes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vhagar.errors import InvalidInput
 from vhagar.local.certificate import write_local_certificate
-from vhagar.local.decide import Clock, Decision
+from vhagar.local.decide import Clock, Decider
 from vhagar.local.device import device_named
 from vhagar.local.engine_search import EngineSearch
 from vhagar.local.known import Known, OnProgress
@@ -61,7 +61,7 @@ def verify_local(
     try:
         if own:
             place = device_named(device)
-            decision = Decision(known, clock, seed, on_progress, certificate is not None, place)
+            decision = Decider(known, clock, seed, on_progress, certificate is not None, place)
             with one_blas_thread():
                 decision.run()
         small = not own or problem.everywhere.network.hidden_neurons <= _MOST_NEURONS

@@ -36,7 +36,7 @@ from vhagar.perturbation.user import RecordedMaps
 _LARGEST = 2**24
 
 
-class Answer(Enum):
+class Satisfiability(Enum):
     """Whether a specification can be satisfied; the value is the competition's word for it."""
 
     SATISFIED = "sat"
@@ -49,7 +49,7 @@ class Answer(Enum):
 class SpecificationResult:
     """The answer, with an input `x` and its outputs `y` if and only if it is SATISFIED."""
 
-    answer: Answer
+    answer: Satisfiability
     seconds: float
     x: Array | None = None
     y: Array | None = None
@@ -83,18 +83,20 @@ def answer_specification(
     for case in specification.cases:
         if all(low <= high for low, high in zip(case.lower, case.upper, strict=True)):
             boxes.setdefault((case.lower, case.upper), []).append(case)
-    answers = {Answer.NEVER}
+    answers = {Satisfiability.NEVER}
     for cases in boxes.values():
         left = None if timeout is None else begun + timeout - time.monotonic()
         if left is not None and left <= 0:
-            answers.add(Answer.TIMEOUT)
+            answers.add(Satisfiability.TIMEOUT)
             break
         box = _Box(network, cases)
         answer = box.answer(left)
-        if answer is Answer.SATISFIED:
+        if answer is Satisfiability.SATISFIED:
             return SpecificationResult(answer, time.monotonic() - begun, box.x, box.y)
         answers.add(answer)
-    worst = max(answers, key=[Answer.NEVER, Answer.UNKNOWN, Answer.TIMEOUT].index)
+    worst = max(
+        answers, key=[Satisfiability.NEVER, Satisfiability.UNKNOWN, Satisfiability.TIMEOUT].index
+    )
     return SpecificationResult(worst, time.monotonic() - begun)
 
 
@@ -174,14 +176,14 @@ class _Box:
         self.x: Array | None = None
         self.y: Array | None = None
 
-    def answer(self, timeout: float | None) -> Answer:
+    def answer(self, timeout: float | None) -> Satisfiability:
         centre = self._inside((self._lower + self._upper) / 2)
         if self._satisfies(centre):
-            return Answer.SATISFIED
+            return Satisfiability.SATISFIED
         watched = _watched(self._network, self._cases)
         scores = watched.forward(centre[None])[0]
         if not scores[1:].max() < 0:
-            return Answer.UNKNOWN  # satisfied only by rounding
+            return Satisfiability.UNKNOWN  # satisfied only by rounding
         low, high = float(self._lower.min()), float(self._upper.max())
         size = len(centre)
         every = AffineMap(
@@ -202,12 +204,12 @@ class _Box:
         )
         result = verify_local(problem, timeout=timeout)
         if result.verdict is LocalVerdict.ROBUST:
-            return Answer.NEVER
+            return Satisfiability.NEVER
         found = None if result.witness is None else result.witness.x_p
         if found is not None and self._satisfies(self._inside(found)):
-            return Answer.SATISFIED
+            return Satisfiability.SATISFIED
         late = timeout is not None and result.seconds >= timeout
-        return Answer.TIMEOUT if late and found is None else Answer.UNKNOWN
+        return Satisfiability.TIMEOUT if late and found is None else Satisfiability.UNKNOWN
 
     def _inside(self, x: Array) -> Array:
         """Move a point into the box exactly, to float32 numbers if the box contains them."""

@@ -36,7 +36,7 @@ _SAME = 1.0
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PairComparison:
     """One pair of classes on both sides; a side is None if the pair was not asked there.
 
     The comparison is of `first_ends` and `second_ends`: percentages of the maximal confidence, or
@@ -77,7 +77,7 @@ class Comparison(AbstractFigure):
 
     first: Group
     second: Group
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PairComparison, ...]
 
     @property
     def percent(self) -> bool:
@@ -168,7 +168,7 @@ def _columns(cell: PairCell | None, ends: Ends | None, percent: bool) -> list[Ce
     return [*raw, *((None, None) if ends is None else ends)]
 
 
-def _cell(x: float, y: float, verdict: Verdict, group: Group) -> list[Shape]:
+def _cell(x: float, y: float, verdict: PairComparison, group: Group) -> list[Shape]:
     what, size = verdict.more_robust, CELL - 2
     sides = [
         f"{side} {_known(cell)}" for side, cell in (("A", verdict.first), ("B", verdict.second))
@@ -218,7 +218,7 @@ def compared(first: tuple[StudyData, Group], second: tuple[StudyData, Group]) ->
     verdicts = []
     for key in sorted(set(cells[0]) | set(cells[1])):
         (one, ends), (other, other_ends) = (own.get(key, (None, None)) for own in cells)
-        verdicts.append(Verdict(*key, one, other, ends, other_ends))
+        verdicts.append(PairComparison(*key, one, other, ends, other_ends))
     return Comparison(first[1], second[1], tuple(verdicts))
 
 

@@ -141,7 +141,7 @@ class NetworkFacts:
 
 
 @dataclass(frozen=True)
-class Run:
+class SweepRun:
     """One process's run of the study; times are in seconds since 1970."""
 
     started: float
@@ -169,7 +169,7 @@ class StudyData:
     name: str
     networks: tuple[NetworkFacts, ...]
     entries: tuple[Entry, ...]
-    runs: tuple[Run, ...] = ()
+    runs: tuple[SweepRun, ...] = ()
     events: tuple[Event, ...] = ()
     coverage: StudyCoverage | None = None
     # Intervals around maximal confidences, by the keys of their questions.

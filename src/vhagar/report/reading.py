@@ -10,7 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vhagar.report.data import Entry, Event, Group, NetworkFacts, Run, StudyData, TargetInterval
+from vhagar.report.data import (
+    Entry,
+    Event,
+    Group,
+    NetworkFacts,
+    StudyData,
+    SweepRun,
+    TargetInterval,
+)
 from vhagar.result import BoundKind, Moment
 from vhagar.result.numbers import exact
 from vhagar.sweep.neighbours import read_neighbours
@@ -135,11 +143,11 @@ def _history(events: Sequence[Any]) -> tuple[Moment, ...]:
     )
 
 
-def _run(row: Any) -> Run:
+def _run(row: Any) -> SweepRun:
     settings = json.loads(row["settings"])
     jobs = settings.get("jobs", 1)
     executor = f"{settings.get('executor', 'local')}, {jobs} at a time"
-    return Run(row["started"], row["ended"], row["version"], row["machine"], executor)
+    return SweepRun(row["started"], row["ended"], row["version"], row["machine"], executor)
 
 
 def _event(row: Any) -> Event:

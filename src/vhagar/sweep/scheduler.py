@@ -15,7 +15,7 @@ from vhagar.sweep.snapshot import Snapshot
 from vhagar.sweep.store import Claimed, Store
 from vhagar.sweep.study import Model, Study
 from vhagar.sweep.transfer import Transfer
-from vhagar.sweep.watch import AbstractSweepWatch, State
+from vhagar.sweep.watch import AbstractSweepWatch, SweepState
 
 # Seconds between two writes to the store.
 _FLUSH_EVERY = 0.25
@@ -222,9 +222,9 @@ class Scheduler:
     def _show(self) -> None:
         self._watch.update(self._state())
 
-    def _state(self) -> State:
+    def _state(self) -> SweepState:
         now = time.monotonic()
-        return State(
+        return SweepState(
             self._store.counts(),
             {
                 number: (

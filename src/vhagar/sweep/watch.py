@@ -15,7 +15,7 @@ Running = tuple[Question, float, float | None, float]
 
 
 @dataclass(frozen=True)
-class State:
+class SweepState:
     """The state of a sweep: problems by status, running problems, and names of the networks.
 
     `left` is what remains of the total time, if that is limited.
@@ -47,7 +47,7 @@ class Pace:
         self._begun = time.monotonic()
         self._done: int | None = None
 
-    def left(self, state: State) -> float | None:
+    def left(self, state: SweepState) -> float | None:
         """The remaining seconds; None if there is nothing to estimate from yet."""
         if self._done is None:
             self._done = state.done
@@ -63,11 +63,11 @@ class AbstractSweepWatch(ABC):
     """Shows one sweep; everything that it is told is already in the store."""
 
     @abstractmethod
-    def begin(self, state: State, timeout: float | None) -> None:
+    def begin(self, state: SweepState, timeout: float | None) -> None:
         """The sweep begins."""
 
     @abstractmethod
-    def update(self, state: State) -> None:
+    def update(self, state: SweepState) -> None:
         """The state has changed, or some time has passed; called several times a second."""
 
     @abstractmethod
@@ -85,17 +85,17 @@ class AbstractSweepWatch(ABC):
         """Something that the user should know."""
 
     @abstractmethod
-    def end(self, state: State) -> None:
+    def end(self, state: SweepState) -> None:
         """The sweep has ended."""
 
 
 class Silent(AbstractSweepWatch):
     """Shows nothing."""
 
-    def begin(self, state: State, timeout: float | None) -> None:
+    def begin(self, state: SweepState, timeout: float | None) -> None:
         pass
 
-    def update(self, state: State) -> None:
+    def update(self, state: SweepState) -> None:
         pass
 
     def improved(self, number: int, question: Question, lower: float, upper: float | None) -> None:
@@ -109,7 +109,7 @@ class Silent(AbstractSweepWatch):
     def note(self, text: str) -> None:
         pass
 
-    def end(self, state: State) -> None:
+    def end(self, state: SweepState) -> None:
         pass
 
 
@@ -130,7 +130,7 @@ def interval_text(lower: float, upper: float | None) -> str:
     return f"[{low}, {high}]"
 
 
-def ending_words(state: State) -> str:
+def ending_words(state: SweepState) -> str:
     """Summarise how the problems ended: `83 closed, 5 robust, 2 out of time`."""
     names = {
         "closed": "closed",

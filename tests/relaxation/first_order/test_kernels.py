@@ -18,7 +18,7 @@ from vhagar.relaxation import arrays
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.first_order import fused
 from vhagar.relaxation.first_order.build import hexagon_tensors
-from vhagar.relaxation.first_order.fused import Adam, Free
+from vhagar.relaxation.first_order.fused import AdamStep, Free
 from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.hexagon import Hexagons
 
@@ -90,7 +90,7 @@ def run_step(step: Callable[..., tuple[Any, Any]], given: Case) -> tuple[Free, A
     free.square += 0.2
     free.kept.zero_()
     better = torch.arange(len(a)) % 3 == 0
-    x, x_p = step((a, b, s, t), (z, z_p), free, better, hulls, Adam.at(2, 0.05))
+    x, x_p = step((a, b, s, t), (z, z_p), free, better, hulls, AdamStep.at(2, 0.05))
     return free, (x, x_p), (a, b, s, t, z, z_p, numbers, better)
 
 
@@ -102,7 +102,7 @@ def check_step(step: Callable[..., tuple[Any, Any]], given: Case) -> None:
     np.testing.assert_allclose(worth[1], t.clamp(min=0) + c[1] * g_p + c[3] * g_q, atol=1e-4)
     hulls = given[1]
     linear = hulls.stable(slice(None), len(a)).expand(a.shape)
-    adam = Adam.at(2, 0.05)
+    adam = AdamStep.at(2, 0.05)
     slopes = torch.stack([g_p * a, g_p * b, g_q * a, g_q * b, g_p, g_q])
     mean = 0.1 * adam.first + (1 - adam.first) * slopes
     square = 0.2 * adam.second + (1 - adam.second) * slopes**2
@@ -134,7 +134,7 @@ def test_numpy_and_torch_take_the_same_step(groups: int, ratio: float) -> None:
         p, q, s, t, r = fused.offset(a, b, numbers, hulls)
         free, better = Free.of(numbers), array(np.arange(len(a)) % 3 == 0)
         x, x_p = fused.step(
-            (a, b, s, t), tuple(map(array, values)), free, better, hulls, Adam.at(0, 0.05)
+            (a, b, s, t), tuple(map(array, values)), free, better, hulls, AdamStep.at(0, 0.05)
         )
         found.append((p, q, s, t, r, x, x_p, free.now, free.mean, free.square, free.kept))
     for ours, theirs in zip(*found, strict=True):
@@ -149,7 +149,7 @@ def triton_offset(a: Any, b: Any, free: Any, hulls: Hulls) -> tuple[Any, ...]:
 
 
 def triton_step(
-    coefficients: Any, values: Any, free: Free, better: Any, hulls: Hulls, adam: Adam
+    coefficients: Any, values: Any, free: Free, better: Any, hulls: Hulls, adam: AdamStep
 ) -> tuple[Any, Any]:
     from vhagar.relaxation.first_order import kernels
 

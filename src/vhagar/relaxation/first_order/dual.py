@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.arrays import AnyArray, namespace
-from vhagar.relaxation.first_order.fused import Adam, Free, offset, quick_free, step
+from vhagar.relaxation.first_order.fused import AdamStep, Free, offset, quick_free, step
 from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.first_order.objective import AbstractObjective
 from vhagar.relaxation.stages import Stage
@@ -38,8 +38,8 @@ class Steps:
     size: float = 0.05
     last: float = 0.1
 
-    def at(self, k: int) -> Adam:
-        return Adam.at(k, self.size * self.last ** (k / max(self.count - 1, 1)))
+    def at(self, k: int) -> AdamStep:
+        return AdamStep.at(k, self.size * self.last ** (k / max(self.count - 1, 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class Dual:
         frees: list[Free],
         trace: _Trace,
         better: AnyArray,
-        adam: Adam,
+        adam: AdamStep,
     ) -> None:
         x, x_p = trace.x, trace.x_p
         for k, coefficients in enumerate(reversed(trace.layers)):

@@ -26,7 +26,7 @@ from vhagar.relaxation.quick_multipliers import RelaxationSlopes, best_rule
 
 
 @dataclass(frozen=True)
-class Adam:
+class AdamStep:
     """The constants of one Adam step: its size, both decay rates and both bias corrections."""
 
     size: float
@@ -36,7 +36,7 @@ class Adam:
     fix_second: float
 
     @classmethod
-    def at(cls, step: int, size: float, first: float = 0.8, second: float = 0.95) -> Adam:
+    def at(cls, step: int, size: float, first: float = 0.8, second: float = 0.95) -> AdamStep:
         return cls(size, first, second, 1 - first ** (step + 1), 1 - second ** (step + 1))
 
     @property
@@ -127,7 +127,7 @@ def step(
     free: Free,
     better: AnyArray,
     hulls: Hulls,
-    adam: Adam,
+    adam: AdamStep,
 ) -> tuple[AnyArray, AnyArray]:
     """Move the free numbers along the gradient; return the bound's derivatives along `a` and `b`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from vhagar.relaxation.first_order.fused import Adam
+from vhagar.relaxation.first_order.fused import AdamStep
 from vhagar.relaxation.starts import ClassMultipliers
 from vhagar.runtime.devices import Tensor, require_torch
 
@@ -21,7 +21,7 @@ class AbstractObjective(ABC):
         """Save the multipliers of the rows whose bound is `better` than ever."""
 
     @abstractmethod
-    def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
+    def move(self, y: Tensor, y_p: Tensor, adam: AdamStep) -> None:
         """Take a step; `y` and `y_p` are the bound's derivatives along the coefficients."""
 
 
@@ -37,7 +37,7 @@ class FixedObjective(AbstractObjective):
     def keep(self, better: Tensor) -> None:
         pass
 
-    def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
+    def move(self, y: Tensor, y_p: Tensor, adam: AdamStep) -> None:
         pass
 
 
@@ -79,7 +79,7 @@ class ConfidenceObjective(AbstractObjective):
         self.kept_alpha = torch.where(better[:, None], self.alpha, self.kept_alpha)
         self.kept_mu = torch.where(better[:, None], self.mu, self.kept_mu)
 
-    def move(self, y: Tensor, y_p: Tensor, adam: Adam) -> None:
+    def move(self, y: Tensor, y_p: Tensor, adam: AdamStep) -> None:
         on_alpha = (y[:, self._source, None] - y) * self._alpha_allowed
         # Along the simplex. All entries of a row share one step size: with sizes of their own, they
         # would all move by the same amount, and the projection would undo that.
@@ -92,14 +92,14 @@ class ConfidenceObjective(AbstractObjective):
         mean, square = self._moments(2, on_mu, adam)
         self.mu = (self.mu - _step(mean, square, adam)).clamp(min=0) * self._mu_allowed
 
-    def _moments(self, place: int, gradient: Tensor, adam: Adam) -> tuple[Tensor, Tensor]:
+    def _moments(self, place: int, gradient: Tensor, adam: AdamStep) -> tuple[Tensor, Tensor]:
         mean, square = self._memory[place : place + 2]
         mean.lerp_(gradient, 1 - adam.first)
         square.mul_(adam.second).addcmul_(gradient, gradient, value=1 - adam.second)
         return mean, square
 
 
-def _step(mean: Tensor, square: Tensor, adam: Adam) -> Tensor:
+def _step(mean: Tensor, square: Tensor, adam: AdamStep) -> Tensor:
     return adam.size * (mean / adam.fix_first) / ((square / adam.fix_second).sqrt() + 1e-12)
 
 
