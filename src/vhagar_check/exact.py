@@ -80,6 +80,3 @@ class Exact:
         for place, part in parts:
             found[place] += part.numerators * (common // part.denominator)
         return cls(found, common)
-
-    def reshape(self, *shape: int) -> Exact:
-        return Exact(self.numerators.reshape(*shape), self.denominator)

@@ -48,7 +48,6 @@ def test_vectors_are_added_at_their_places() -> None:
     assert found.fractions() == [0, Fraction(5, 6), Fraction(7, 6), 0]
     assert Exact.summed(2, []).fractions() == [0, 0]
     assert third.part(slice(1, 2)).fractions() == [Fraction(2, 3)]
-    assert Exact.of(np.arange(4.0)).reshape(2, 2).numerators.shape == (2, 2)
     kept = np.array([True, False, False])
     assert Exact.of(np.array([-1.0, -2, 3])).positive(kept).fractions() == [-1, 0, 3]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +47,6 @@ class AttackResult:
     attacks: dict[int | None, AttackFound]
     hints: dict[int | None, Hints]
     rounds: int
-    seconds: float
 
     @property
     def lower(self) -> float:
@@ -96,7 +94,6 @@ class _Rounds:
         on_attack: OnAttack | None,
         deadline: Deadline,
     ) -> None:
-        self._started = time.monotonic()
         self._problem = reduced.problem
         self._deadline = deadline
         self._options = options
@@ -155,8 +152,7 @@ class _Rounds:
                 }
                 self._search(attempts, should_stop, suggestions)
             ended = should_stop() or rounds == options.rounds
-        seconds = time.monotonic() - self._started
-        return AttackResult(dict(self._incumbents.best), dict(self._hints), rounds, seconds)
+        return AttackResult(dict(self._incumbents.best), dict(self._hints), rounds)
 
     def _ascend_within_memory(self, should_stop: Callable[[], bool]) -> Solutions:
         """Ascend; out of memory, halve the batch, for later rounds as well."""

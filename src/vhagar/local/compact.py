@@ -94,7 +94,6 @@ class Compact:
     """
 
     versions: Versions
-    classes: int
     decisions: Decisions = field(default_factory=dict)
     contradicted: tuple[int, int] | None = None
     blocks: list[Block] = field(default_factory=list)

@@ -127,7 +127,7 @@ class Decider:
             self._clock.is_over,
             beat_all=not self._problem.all_others,
         )
-        self._offer(piece, found[0].parameters)
+        self._offer(piece, found)
 
     def _offer(self, piece: _Piece, parameters: Array) -> None:
         own = self._problem.pieces[piece.number]

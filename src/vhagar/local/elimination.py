@@ -48,7 +48,7 @@ def compact_network(
     `record`, the multipliers that prove the ranges are kept. With `decisions`, everything is about
     the versions that obey them.
     """
-    found = Compact(versions, network.classes, decisions or {})
+    found = Compact(versions, decisions or {})
     rows = started(network.input_size, versions)
     relus = [layer for layer in network.layers if isinstance(layer, Relu)]
     for k, stage in enumerate(stages_of(network)):
