@@ -66,10 +66,9 @@ slopes, which make `linf`, brightness and rotations tighter |
 | [networks of a middle size](#networks-of-a-middle-size) | two shared cores, load average 10 | \
 3211d24 | recent |
 
-Single runs on busy cores understate the program: witnesses and upper ends come later there than on
-a machine of one's own. That one version is faster than another is claimed only in `PERFORMANCE.md`,
-from paired runs in alternating order or from processor time. Each section ends with the command
-that repeats it.
+Single runs on busy cores understate the program. That one version is faster than another is claimed
+only in `PERFORMANCE.md`, from paired runs in alternating order or from processor time. Each section
+ends with the command that repeats it.
 """
 
 _AGAIN = """\
