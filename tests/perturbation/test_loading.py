@@ -70,7 +70,8 @@ def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
     broken.write_text("1 / 0")
     with pytest.raises(InvalidInput, match="ZeroDivisionError"):
         named(f"{broken}:own")
-    broken.write_text("def (")
+    # Of another length: Python tells new source from old by its time in seconds and its size.
+    broken.write_text("def (a, b")
     with pytest.raises(InvalidInput, match="SyntaxError"):
         named(f"{broken}:own")
 
