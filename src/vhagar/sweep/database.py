@@ -15,8 +15,6 @@ from vhagar.sweep.validation import require_store
 
 # Seconds to wait while another process writes.
 _BUSY_SECONDS = 60.0
-# A database without tables is one page, which is this large at most.
-_LARGEST_PAGE = 65_536
 
 
 def is_unused(path: Path) -> bool:
@@ -26,7 +24,7 @@ def is_unused(path: Path) -> bool:
     """
     if not path.exists() or path.stat().st_size == 0:
         return True
-    if path.stat().st_size > _LARGEST_PAGE:
+    if path.stat().st_size > 65_536:  # more than one page of SQLite's largest size holds tables
         return False
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
