@@ -48,8 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-# Cases of one test that run by default.
-_SHARE = 3
+# Cases of one test that run by default: a second one tells a fault of the code from one of a case,
+# and a third took the whole run half a minute on two cores.
+_SHARE = 2
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -80,7 +80,7 @@ def test_the_timeout_leaves_a_valid_interval(
     before = children_of(os.getpid())
     options = {"engine": engine_named(engine), "workers": 2 if processes else 0}
     begun = time.monotonic()
-    result = verify(hard, timeout=3.0, **options)
+    result = verify(hard, timeout=1.5, **options)
     spent = time.monotonic() - begun
     assert result.status is Status.TIMEOUT
     require_valid(hard, result)

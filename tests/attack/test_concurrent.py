@@ -189,7 +189,7 @@ def test_its_last_words_are_heard(corner: Problem) -> None:
     attack.finish(until=begun, grace=0.3)
     assert run.interval.lower > 0
     assert not attack.running
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - begun < 30  # a sanity limit, far beyond what any machine needs
 
 
 def test_an_early_end_is_noted_and_a_proper_one_is_not(corner: Problem) -> None:

@@ -65,9 +65,15 @@ def certified(
     model: Path, folder: Path, perturbation: str | None, clip: bool = True, **settings: Any
 ) -> tuple[Result, Path]:
     path = folder / "proof.cert"
-    options = {"engine": Bab(attack=False), "workers": 1, "relative_gap": 0.05, "timeout": 4}
+    options = {"engine": Bab(attack=False), "workers": 1, "relative_gap": 0.2, "timeout": 4}
     problem = Problem(read_onnx(model), perturbation=perturbation, source=0, clip=clip)
     return verify(problem, **{**options, **settings}, certificate=path), path
+
+
+@pytest.fixture(scope="module")
+def proven(model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """A certificate to be read, and the result that it proves."""
+    return certified(model, tmp_path_factory.mktemp("proven"), "linf(0.1)")
 
 
 @pytest.mark.parametrize(("perturbation", "clip"), mostly_slow(CASES, 4))
@@ -128,8 +134,10 @@ def test_a_search_that_was_cut_short_has_a_proof(model: Path, tmp_path: Path) ->
 
 
 @pytest.mark.subprocess
-def test_a_reader_who_stops_listening_changes_nothing(model: Path, tmp_path: Path) -> None:
-    _, path = certified(model, tmp_path, "occlusion(1,1,2)")
+def test_a_reader_who_stops_listening_changes_nothing(
+    model: Path, proven: tuple[Result, Path]
+) -> None:
+    _, path = proven
     command = [sys.executable, "-m", "vhagar_check", str(path), "--model", str(model)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -159,8 +167,8 @@ def _printed(path: Path, model: Path) -> str:
     return out.getvalue()
 
 
-def test_the_verdict_in_words(model: Path, tmp_path: Path) -> None:
-    result, path = certified(model, tmp_path, "linf(0.1)")
+def test_the_verdict_in_words(model: Path, proven: tuple[Result, Path]) -> None:
+    result, path = proven
     words = " ".join(_printed(path, model).split())
     assert f"with a confidence above {result.upper!r} stays out of each of these classes" in words
     assert "under linf(0.1)" in words
@@ -170,10 +178,13 @@ def test_the_verdict_in_words(model: Path, tmp_path: Path) -> None:
 
 
 def test_refusals_go_to_standard_error(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path,
+    proven: tuple[Result, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _, path = certified(model, tmp_path, "linf(0.1)")
-    path.write_bytes(path.read_bytes()[:-1])
+    path = tmp_path / "cut.cert"
+    path.write_bytes(proven[1].read_bytes()[:-1])
     assert main([str(path), "--model", str(model)]) == 1
     assert main([str(tmp_path / "none"), "--model", str(model)]) == 1
     shown = capsys.readouterr()
@@ -206,7 +217,7 @@ def forged(path: Path, change: Change) -> Path:
 def honest(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """By signs alone: a bound by slopes may hold for every range of inputs, a forged one too."""
     folder, engine = tmp_path_factory.mktemp("honest"), Bab(attack=False, slopes=False)
-    options = {"engine": engine, "relative_gap": 0.01, "timeout": 60}
+    options = {"engine": engine, "relative_gap": 0.1, "timeout": 60}
     _, path = certified(model, folder, "linf(0.1)", **options)
     with path.open("rb") as file:
         blocks = {block.tag: unpack(file, block) for block in scan(path)}

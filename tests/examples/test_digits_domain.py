@@ -11,12 +11,12 @@ import pytest
 
 from vhagar import Domain, Status
 
-pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 FILE = Path(__file__).parents[2] / "examples" / "digits_domain.py"
 
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     found = spec_from_file_location("digits_domain_example", FILE)
     assert found is not None
     assert found.loader is not None

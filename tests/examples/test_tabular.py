@@ -14,12 +14,12 @@ from vhagar.perturbation.domain.file import read_domain
 
 from ..marks import mostly_slow
 
-pytest.importorskip("sklearn", reason="the tables come with scikit-learn")
 FILE = Path(__file__).parents[2] / "examples" / "tabular.py"
 
 
 @pytest.fixture(scope="module")
 def tabular() -> ModuleType:
+    pytest.importorskip("sklearn", reason="the tables come with scikit-learn")
     found = spec_from_file_location("tabular_example", FILE)
     assert found is not None
     assert found.loader is not None

@@ -113,10 +113,11 @@ class _Question:
         if perturbation is None:
             return _exactly(self._best([None]))
         if isinstance(perturbation, Rotation) and perturbation.angle[0] < perturbation.angle[1]:
-            angles = np.linspace(*perturbation.angle, _SINGLE_VALUES).tolist()
-            attained = self._best([turned(angle, domain) for angle in angles])
             # Whatever the angle, no attacked input is more confident than any input can be.
-            return Truth(attained, self._best([None]))
+            largest = self._best([None])
+            # The last ones first: that an angle of 0 changes nothing is the hardest to prove.
+            angles = np.linspace(*perturbation.angle, _SINGLE_VALUES).tolist()[::-1]
+            return Truth(self._best((turned(angle, domain) for angle in angles), largest), largest)
         if isinstance(perturbation, Contrast) and perturbation.span[0] < perturbation.span[1]:
             return self._of_contrasts(*(Fraction(end) for end in perturbation.span))
         return _exactly(self._best(images(perturbation, domain, clip)))
@@ -126,16 +127,28 @@ class _Question:
         if self.pixels is not None:
             return _exactly(self._best([stretched((low, high), domain, clip)]))
         singles = [(factor, factor) for factor in _steps(low, high, _SINGLE_VALUES - 1)]
+        singles.sort(key=lambda span: -abs(span[0] - 1))  # a factor of 1 changes nothing
         parts = itertools.pairwise(_steps(low, high, _PARTS))
+        attained = self._best(stretched(span, domain, clip) for span in singles)
+        # The parts contain the single factors: only what is beyond those is asked for.
         return Truth(
-            self._best([stretched(span, domain, clip) for span in singles]),
-            self._best([stretched(span, domain, clip) for span in parts]),
+            attained, self._best((stretched(span, domain, clip) for span in parts), beyond=attained)
         )
 
-    def _best(self, found: Iterable[Image | None]) -> Fraction:
-        """The largest optimum over several transformations; 0 without any."""
-        best = Fraction(0)
+    def _best(
+        self,
+        found: Iterable[Image | None],
+        largest: Fraction | None = None,
+        beyond: Fraction = Fraction(0),
+    ) -> Fraction:
+        """The largest optimum over several transformations; `beyond` where all are smaller.
+
+        Nothing is above `largest`, where it is known.
+        """
+        best = beyond
         for image in found:
+            if best == largest:
+                break
             best = self._optimum(image, best)
         return best
 

@@ -207,7 +207,14 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
-@pytest.fixture(params=[(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def _screen(size: tuple[int, int]) -> str:
+    return "desktop" if size == DESKTOP else "phone"
+
+
+DESKTOP, PHONE = (1280, 900), (390, 844)
+
+
+@pytest.fixture(params=[DESKTOP, pytest.param(PHONE, marks=pytest.mark.slow)], ids=_screen)
 def opened(
     request: pytest.FixtureRequest, browser: Any, study: StudyData, tmp_path: Path
 ) -> Iterator[Any]:
@@ -251,6 +258,7 @@ def _shown(tab: Any, query: str) -> int:
     return sum(node.is_visible() for node in tab.query_selector_all(query))
 
 
+@pytest.mark.parametrize("opened", [DESKTOP, PHONE], indirect=True, ids=_screen)
 def test_texts_in_figures_are_not_cut_off(opened: Any) -> None:
     cut = opened.evaluate(
         """() => [...document.querySelectorAll('svg')].flatMap((svg) => {

@@ -87,6 +87,7 @@ def test_a_killed_worker_is_reported_once(pool: RayPool) -> None:
     assert pool.next_message(math.inf, 0.5) is None
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_is_gone_and_silent(pool: RayPool) -> None:
     pool.start("name", (echo(), 0))
     process = hear(pool)[1]

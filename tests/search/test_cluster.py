@@ -68,7 +68,9 @@ def test_two_nodes_share_a_frontier_and_one_may_be_lost(
     )
     assert result.nodes > 4
     assert result.lower <= reference.upper
-    assert reference.lower <= result.upper <= reference.upper
+    assert reference.lower <= result.upper
+    # Two searches that close end anywhere in their gaps, so neither upper end bounds the other.
+    assert result.upper <= reference.upper * (1 + 1e-3)
     verdict = check(proof, model=model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
 

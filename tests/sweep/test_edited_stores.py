@@ -77,11 +77,11 @@ def columns_of(path: Path) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("chunk", mostly_slow(range(5), 5))
+@pytest.mark.parametrize("chunk", mostly_slow(range(10), 10))
 def test_an_edited_value_is_refused_or_harmless(chunk: int, finished: Path, tmp_path: Path) -> None:
     rng, columns = np.random.default_rng([3, chunk]), columns_of(finished)
     outcomes = []
-    for number in range(60 * chunk, 60 * (chunk + 1)):
+    for number in range(30 * chunk, 30 * (chunk + 1)):
         path = tmp_path / f"{number}.db"
         path.write_bytes(finished.read_bytes())
         table, column = columns[number % len(columns)]
@@ -92,7 +92,7 @@ def test_an_edited_value_is_refused_or_harmless(chunk: int, finished: Path, tmp_
             continue  # SQLite itself does not take it
         outcomes.append(shown_or_refused(path, tmp_path / "page.html"))
         path.unlink()
-    assert outcomes.count(False) > 20
+    assert outcomes.count(False) > 10
     assert outcomes.count(True) > 0
 
 

@@ -19,6 +19,7 @@ import vhagar
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result import BoundKind, Interval, Status, Witness
 from vhagar.result.requirement import Judgement, parse_requirement
+from vhagar.sweep import database, runner
 from vhagar.sweep import store as store_module
 from vhagar.sweep.claims import is_gone, owner_name
 from vhagar.sweep.gate import judged_store
@@ -283,12 +284,51 @@ def test_a_store_is_not_overwritten(pairs: Study, tmp_path: Path) -> None:
         open_study(pairs, tmp_path / "s.db")
 
 
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_store_that_was_killed_while_it_was_created_is_begun_again(
+    resume: bool, pairs: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(database.Database, "_create", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            Store(path, create=True)
+    assert path.stat().st_size > 0  # a database without tables
+    with pytest.raises(InvalidInput, match="not a store"):
+        Store(path)
+    store, study, _ = open_study(pairs, path, resume)
+    with store:
+        assert study == store.study() == pairs
+
+
+def test_of_two_that_create_a_store_one_does(
+    pairs: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one looked before there was a file."""
+    path = tmp_path / "s.db"
+    open_study(pairs, path)[0].close()
+    for module in (database, runner):
+        monkeypatch.setattr(module, "is_unused", lambda _: True)
+    with pytest.raises(InvalidInput, match="a store exists"):
+        open_study(pairs, path)
+    with Store(path) as store:
+        assert store.study() == pairs
+        assert len(store.problems()) == 12
+
+
 @pytest.mark.parametrize("content", [b"not a database", b"x" * 5000])
 def test_a_file_that_is_no_store(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s.db"
     path.write_bytes(content)
     with pytest.raises(InvalidInput, match="cannot use"):
         Store(path)
+    with pytest.raises(InvalidInput, match="a store exists"):
+        Store(path, create=True)
+    assert path.read_bytes() == content
 
 
 def test_another_database_is_no_store(tmp_path: Path) -> None:
@@ -299,6 +339,8 @@ def test_another_database_is_no_store(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(InvalidInput, match="not a store"):
         Store(path)
+    with pytest.raises(InvalidInput, match="a store exists"):
+        Store(path, create=True)
     with pytest.raises(InvalidInput, match="no store at"):
         Store(tmp_path / "missing.db")
 

@@ -17,31 +17,62 @@ from vhagar.sweep.validation import require_store
 _BUSY_SECONDS = 60.0
 
 
+def is_unused(path: Path) -> bool:
+    """Whether nothing is stored at `path`: no file, an empty one, or a database without tables.
+
+    A process that was killed while it created a store leaves one of these.
+    """
+    if not path.exists() or path.stat().st_size == 0:
+        return True
+    if path.stat().st_size > 65_536:  # more than one page of SQLite's largest size holds tables
+        return False
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
+        try:
+            return _is_without_tables(connection)
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return False
+
+
+def _is_without_tables(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+
+
 class Database:
     """An open file with the tables of a store; what was committed is on disk."""
 
     def __init__(self, path: Path, create: bool) -> None:
         self.path = path
-        if create and path.exists() and path.stat().st_size > 0:
-            raise InvalidInput(
-                f"a store exists at {path}; add --resume to continue it, or choose another file"
-            )
+        if create and not is_unused(path):
+            raise _exists(path)
         if not create and not path.is_file():
             raise InvalidInput(f"no store at {path}; check the path")
         if not create:
             require_store(path)
         try:
             self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-            self._connection.row_factory = sqlite3.Row
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-                self.execute(f"PRAGMA {setting}")
-            if create:
-                self._create()
+            try:
+                self._prepare(create)
+            except BaseException:
+                self._connection.close()
+                raise
         except sqlite3.DatabaseError as error:
             raise InvalidInput(f"cannot use {path} as a store: {error}") from None
 
+    def _prepare(self, create: bool) -> None:
+        self._connection.row_factory = sqlite3.Row
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            self.execute(f"PRAGMA {setting}")
+        if create:
+            self._create()
+
     def _create(self) -> None:
         with self.transaction():
+            # Another process may have created a store since: the first of the two keeps its own.
+            if not _is_without_tables(self._connection):
+                raise _exists(self.path)
             for statement in _statements(TABLES):
                 self.execute(statement)
             self.set_fact("schema", str(SCHEMA_VERSION))
@@ -78,6 +109,12 @@ class Database:
 
     def set_fact(self, name: str, value: str) -> None:
         self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+
+
+def _exists(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"a store exists at {path}; add --resume to continue it, or choose another file"
+    )
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from vhagar.coverage import SEARCH_SHARE
 from vhagar.errors import InvalidInput
 from vhagar.sweep.cover import quick_largest, read_data, store_coverage
+from vhagar.sweep.database import is_unused
 from vhagar.sweep.neighbours import write_neighbours
 from vhagar.sweep.question import Question
 from vhagar.sweep.relations import ordered
@@ -26,7 +27,7 @@ def open_study(
 
     Without a study, the store's own is resumed.
     """
-    exists = Path(path).is_file() and Path(path).stat().st_size > 0
+    exists = Path(path).is_file() and not is_unused(Path(path))
     if study is None and not exists:
         raise InvalidInput(f"no store at {path}; describe a study to create one")
     if exists and not resume:

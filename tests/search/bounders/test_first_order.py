@@ -177,6 +177,7 @@ def test_what_first_order_steps_find_is_proved(
     assert ("REFN" in tags) == (inside == 0)
 
 
+@pytest.mark.slow
 def test_the_default_engine_proves_what_it_says_of_large_networks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

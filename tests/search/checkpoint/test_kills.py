@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import vhagar
-from vhagar import Problem
+from vhagar import Problem, Result
 
 from .conftest import small_problem
 
@@ -45,22 +45,44 @@ def reached(path: Path, problem: Problem) -> tuple[float, float]:
     return result.lower, result.upper
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.onnx"
+    vhagar.write_onnx(small_problem().network, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def problem(model: Path) -> Problem:
+    return Problem(str(model), perturbation="linf(0.3)", source=0, targets=1)
+
+
+@pytest.fixture(scope="module")
+def reference(problem: Problem) -> Result:
+    """What a search that nobody kills finds."""
+    return vhagar.verify(problem, timeout=10.0, workers=0)
+
+
+# Searches, and how often each of them is killed: a hundred times in all.
+SEARCHES, KILLS = 10, 10
+
+
+@pytest.mark.slow  # test_resuming.py kills in the same process
 @pytest.mark.subprocess
-@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.campaign)])
-def test_killed_at_random_moments_a_search_goes_on(kills: int, tmp_path: Path) -> None:
-    model, path, dice = tmp_path / "model.onnx", tmp_path / "checkpoint", random.Random(0)
-    vhagar.write_onnx(small_problem().network, model)
-    problem = Problem(str(model), perturbation="linf(0.3)", source=0, targets=1)
-    reference = vhagar.verify(problem, timeout=10.0, workers=0)
+@pytest.mark.parametrize("number", range(SEARCHES))
+def test_killed_at_random_moments_a_search_goes_on(
+    number: int, model: Path, problem: Problem, reference: Result, tmp_path: Path
+) -> None:
+    path, dice = tmp_path / "checkpoint", random.Random(number)
     lower, upper, resumed = 0.0, float("inf"), 0
-    for k in range(kills):
+    for k in range(KILLS):
         known = ("--resume", str(path)) if path.exists() else ("--checkpoint", str(path))
         resumed += known[0] == "--resume"
         process = started(model, *known, "--workers", str(1 + k % 2), "--gap", "0.001")
         if not path.exists():  # the first kill is after the first checkpoint
             while not path.exists() and process.poll() is None:
                 time.sleep(0.05)
-        time.sleep(dice.uniform(0.0, 3.0))
+        time.sleep(dice.uniform(0.0, 2.0))
         process.kill()
         output, _ = process.communicate()
         assert "Traceback" not in output
@@ -69,7 +91,7 @@ def test_killed_at_random_moments_a_search_goes_on(kills: int, tmp_path: Path) -
         lower, upper = reached(path, problem)
         assert before[0] <= lower <= reference.upper
         assert reference.lower <= upper <= before[1]
-    assert resumed >= kills - 1
+    assert resumed >= KILLS - 1
     answer = tmp_path / "answer.json"
     process = started(model, "--resume", str(path), "--timeout", "3", "--json", str(answer))
     output, _ = process.communicate()
