@@ -121,11 +121,12 @@ def test_a_certificate_of_the_same_file_read_in_another_way_is_refused(
 
 
 @pytest.mark.parametrize("conditions", [{}, {"perturbed_inside": True}], ids=["box", "conditions"])
-def test_bounds_over_a_domain_make_no_guard(
+def test_bounds_over_a_domain_make_no_guard_of_all_inputs(
     conditions: dict[str, Any], model: Path, tmp_path: Path
 ) -> None:
     """Whoever calls the guard may do so with any input of the range."""
-    from vhagar.guard.bounds import Bound, NamedFile
+    from dataclasses import replace
+
     from vhagar.guard.guard import Guard
 
     network, proof = vhagar.read_onnx(model), tmp_path / "inside.cert"
@@ -135,15 +136,13 @@ def test_bounds_over_a_domain_make_no_guard(
     result = vhagar.verify(problem, workers=0, timeout=5, certificate=proof)
     result.save(tmp_path / "inside.vhagar")
     for source in (result, proof, tmp_path / "inside.vhagar"):
-        with pytest.raises(InvalidInput, match=r"about (a|the) domain"):
-            vhagar.guard(source, network=model)
-    uppers = tuple(interval.upper for interval in result.targets.values())
-    file = NamedFile.of(proof)
-    asked = ("linf(0.05)", "linf(0.05)", True, (0.0, 1.0), 1, tuple(result.targets))
-    Guard(network, (Bound(*asked, uppers, file),)).save(tmp_path / "guard.onnx")
-    proved, problems = _checked(tmp_path / "guard.onnx", model)
-    assert proved == 0
-    assert "proves something else" in problems[0]
+        made = vhagar.guard(source, network=model)
+        assert [each.domain for each in made.protections] == [domain]
+        widened = tuple(replace(bound, domain=None) for bound in made.bounds)
+        Guard(network, widened).save(tmp_path / "guard.onnx")
+        proved, problems = _checked(tmp_path / "guard.onnx", model)
+        assert proved == 0
+        assert "proves something else" in problems[0]
 
 
 def test_altered_metadata_are_noticed(saved: Path, model: Path) -> None:
@@ -209,7 +208,7 @@ def test_another_network_or_file_is_refused(saved: Path, model: Path, tmp_path: 
     with pytest.raises(InvalidInput, match="not a guard"):
         check_guard(model, vhagar.read_onnx(model))
     changed = onnx.load(saved)
-    changed.metadata_props[0].value = json.dumps({"format": 2, "vhagar": "9.0"})
+    changed.metadata_props[0].value = json.dumps({"format": 3, "vhagar": "9.0"})
     assert changed.metadata_props[0].key == KEY
     onnx.save(changed, saved)
     with pytest.raises(InvalidInput, match="in another form"):

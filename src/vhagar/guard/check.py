@@ -14,10 +14,11 @@ import onnx
 from vhagar.errors import InvalidInput
 from vhagar.guard.bounds import Bound, is_about
 from vhagar.guard.guard import Guard
-from vhagar.guard.onnx_file import about, guard_bytes, metadata
+from vhagar.guard.onnx_file import about, guard_bytes, metadata, proposals_in
 from vhagar.network import Network
 from vhagar.network.fingerprint import fingerprint
-from vhagar.perturbation import Features, parse
+from vhagar.perturbation import Domain, Features, parse
+from vhagar.perturbation.domain_plain import domain_of_plain
 from vhagar_check import Rejected, Verdict, check
 
 # Metadata that depend on where the guard was made.
@@ -74,13 +75,14 @@ def check_guard(path: str | Path, network: Network, folders: Sequence[Path] = ()
             "same options"
         )
     try:
-        bounds = tuple(map(Bound.from_plain, stated["bounds"]))
+        domains = _domains(stated, network)
+        bounds = tuple(Bound.from_plain(values, domains) for values in stated["bounds"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"the guard's metadata is damaged ({error})") from None
     guard = Guard(network, bounds)
     problems = (
         []
-        if _same_graph(content, guard_bytes(guard))
+        if _same_graph(content, guard_bytes(guard, proposals_in(content)))
         else ["the file's graph is not what follows from its bounds"]
     )
     if not _same_words(content, stated, guard):
@@ -91,6 +93,17 @@ def check_guard(path: str | Path, network: Network, folders: Sequence[Path] = ()
         proved += problem is None
         problems += [] if problem is None else [problem]
     return GuardCheck(guard, proved, tuple(problems))
+
+
+def _domains(stated: dict[str, Any], network: Network) -> dict[str, Domain]:
+    """The domains of a guard's metadata, by their fingerprints."""
+    span, found = tuple(stated["input_range"]), {}
+    for given in stated.get("domains", {}).values():
+        if not isinstance(given["name"], str):
+            raise ValueError("the name of a domain is no text")
+        domain = domain_of_plain(network.input_shape, span, given)
+        found[str(domain.fingerprint)] = domain
+    return found
 
 
 def _same_graph(first: bytes, second: bytes) -> bool:
@@ -150,7 +163,7 @@ def _proves(verdict: Verdict, bound: Bound) -> bool:
         same
         and _is_named(bound.name, verdict)
         and verdict.image is None
-        and verdict.box is None
+        and verdict.domain == (None if bound.domain is None else bound.domain.fingerprint)
         and all(
             verdict.uppers.get(target, float("inf")) <= upper
             for target, upper in zip(bound.targets, bound.uppers, strict=True)
