@@ -216,7 +216,7 @@ def test_another_network_or_file_is_refused(saved: Path, model: Path, tmp_path: 
 
 
 def test_from_certificates_by_the_command_line(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, results: list[Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proofs = [str(model.parent / f"linf(0.05)-{k}.cert") for k in range(3)]
     out = tmp_path / "guard.onnx"
@@ -229,7 +229,9 @@ def test_from_certificates_by_the_command_line(
     assert "REFUSED: class 0" in capsys.readouterr().err
 
 
-def test_a_certificate_is_checked_before_it_counts(model: Path, tmp_path: Path) -> None:
+def test_a_certificate_is_checked_before_it_counts(
+    model: Path, results: list[Result], tmp_path: Path
+) -> None:
     vhagar.write_onnx(small_network(8), tmp_path / "other.onnx")
     proof = model.parent / "linf(0.05)-0.cert"
     with pytest.raises(InvalidInput, match="proves nothing about"):
@@ -243,6 +245,15 @@ def test_from_saved_results(model: Path, tmp_path: Path, results: list[Result]) 
     made = vhagar.guard(files)
     assert made.protections == vhagar.guard(results[:3]).protections
     assert all(bound.certificate is not None for bound in made.bounds)
+    with pytest.raises(InvalidInput, match="holds no certificate of the bounds"):
+        vhagar.guard(files, certificates=[tmp_path])
+    (tmp_path / "linf(0.05)-0.cert").write_bytes((model.parent / "linf(0.05)-0.cert").read_bytes())
+    moved = vhagar.guard(files, certificates=[tmp_path])
+    assert [bound.certificate.path.parent for bound in moved.bounds if bound.certificate] == [
+        tmp_path,
+        model.parent,
+        model.parent,
+    ]
 
 
 @pytest.mark.subprocess
@@ -269,6 +280,17 @@ def test_from_a_store_with_certificates(model: Path, tmp_path: Path) -> None:
     found = check_guard(tmp_path / "guard.onnx", vhagar.read_onnx(model), [tmp_path / "proofs"])
     assert (found.proved, found.problems) == (6, ())
     assert vhagar.guard(tmp_path / "s.db", network=model).protections == made.protections
+    # Certificates that were moved are named; a folder without any is an error.
+    (tmp_path / "proofs").rename(tmp_path / "elsewhere")
+    lost = vhagar.guard(tmp_path / "s.db", network=model)
+    assert all(bound.certificate is None for bound in lost.bounds)
+    folder, out = str(tmp_path / "elsewhere"), ["-o", str(tmp_path / "moved.onnx")]
+    words = ["guard", str(tmp_path / "s.db"), "--network", "small", *out, "--certificates"]
+    assert main([*words, folder]) == 0
+    network = vhagar.read_onnx(model)
+    assert check_guard(tmp_path / "moved.onnx", network, [Path(folder)]).proved == 6
+    assert main([*words, str(tmp_path)]) == 2
+    (tmp_path / "elsewhere").rename(tmp_path / "proofs")
     # Certificates of other problems in their places, as another sweep may leave them there.
     files = sorted((tmp_path / "proofs").iterdir())
     contents = [file.read_bytes() for file in files]

@@ -106,12 +106,13 @@ class Bound:
         return cls(*asked, values["source"], targets, uppers, file, domain)
 
 
-def of_result(result: Result) -> list[Bound]:
-    """What a result proves. Where it has a certificate, that is named."""
+def of_result(result: Result, folders: Sequence[Path] = ()) -> list[Bound]:
+    """What a result proves. Where it has a certificate, there or in the folders, that is named."""
     if result.problem.perturbation is None:
         return []
     path = result.certificate
-    file = NamedFile.of(path) if path is not None and path.is_file() else None
+    places = [] if path is None else [*(folder / path.name for folder in folders), path]
+    file = next((NamedFile.of(place) for place in places if place.is_file()), None)
     return _bounds(result.problem, result.targets, file)
 
 
@@ -174,8 +175,10 @@ def is_about(path: Path, network: Network) -> bool:
     return same and bool(head["problem"]["input_shape"] == list(network.input_shape))
 
 
-def of_store(store: Store, fingerprint: str, network: Network) -> list[Bound]:
-    """What a store knows about one of its networks.
+def of_store(
+    store: Store, fingerprint: str, network: Network, folders: Sequence[Path] = ()
+) -> list[Bound]:
+    """What a store knows about one of its networks; `folders` may hold its certificates.
 
     Where a problem has a certificate, its bounds are those that the certificate states, even if
     the store learned better ones from related problems later. A file of that name which is about
@@ -186,7 +189,8 @@ def of_store(store: Store, fingerprint: str, network: Network) -> list[Bound]:
         question = store.question(row)
         if question.network != fingerprint or question.perturbation is None:
             continue
-        path = None if row["certificate"] is None else _placed(store.path, row["certificate"])
+        name = row["certificate"]
+        path = None if name is None else _placed(store.path, name, folders)
         if path is not None and not _states(path, question.problem(network)):
             path = None
         file = None if path is None else NamedFile.of(path)
@@ -214,10 +218,15 @@ def _name(question: Question) -> str:
     return str(parse(question.perturbation).settled(question.domain))
 
 
-def _placed(store: Path, name: str) -> Path | None:
-    """The certificate by its full name, or beside the store that was moved with it."""
+def _placed(store: Path, name: str, folders: Sequence[Path]) -> Path | None:
+    """The certificate in a folder, by its full name, or beside the store that was moved with it."""
     given = Path(name)
-    places = (given, store.parent / given, store.parent / given.parent.name / given.name)
+    places = (
+        *(folder / given.name for folder in folders),
+        given,
+        store.parent / given,
+        store.parent / given.parent.name / given.name,
+    )
     return next((place for place in places if place.is_file()), None)
 
 
