@@ -392,6 +392,20 @@ def test_names_of_features_are_told_with_their_numbers(model: Path, tmp_path: Pa
     assert "features([age,income],[0.1,0.2]) is features([0,1],[0.1,0.2]) in the cert" in words
 
 
+def test_a_quotient_is_shown_as_it_was_written(model: Path, tmp_path: Path) -> None:
+    """Certificates have the decimal, which is the same number."""
+    network, proof = vhagar.read_onnx(model), tmp_path / "0.cert"
+    problem = vhagar.Problem(network, perturbation="linf(2/255)", source=0)
+    result = vhagar.verify(problem, workers=0, timeout=10, certificate=proof)
+    for source in (result, proof):
+        made = vhagar.guard(source, network=model)
+        assert [each.label for each in made.protections] == ["linf(2/255)"]
+        made.save(tmp_path / "guard.onnx")
+        found = check_guard(tmp_path / "guard.onnx", network)
+        assert (found.proved, found.problems) == (1, ())
+        assert "linf(2/255) is linf(0.00784313725490196) in the certificates" in str(found)
+
+
 @pytest.mark.parametrize("where", ["uppers", "description", "name", "more"])
 def test_what_a_guard_says_about_itself_is_compared(saved: Path, model: Path, where: str) -> None:
     """The graph computes as promised, but metadata or description promise more."""

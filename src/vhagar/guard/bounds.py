@@ -14,6 +14,7 @@ from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.perturbation import Domain, parse
 from vhagar.perturbation.domain_plain import domain_of_plain
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Interval, Result
 from vhagar.result.statements import model_statement, problem_statement
@@ -134,7 +135,9 @@ def of_certificate(path: Path, network: Network) -> list[Bound]:
     if verdict.perturbation is None:
         return []
     proven = {target: upper for target, upper in verdict.uppers.items() if target is not None}
-    name = verdict.perturbation if verdict.recorded is None else verdict.recorded.name
+    name = with_quotients(verdict.perturbation)
+    if verdict.recorded is not None:
+        name = verdict.recorded.name
     return [
         Bound(
             verdict.perturbation,
@@ -214,8 +217,8 @@ def _name(question: Question) -> str:
     """The perturbation with all the names that the domain has for its features."""
     assert question.perturbation is not None
     if question.domain is None:
-        return question.perturbation
-    return str(parse(question.perturbation).settled(question.domain))
+        return with_quotients(question.perturbation)
+    return with_quotients(str(parse(question.perturbation).settled(question.domain)))
 
 
 def _placed(store: Path, name: str, folders: Sequence[Path]) -> Path | None:
@@ -267,10 +270,11 @@ def _bounds(
     ]
     if not known:
         return []
+    given, name = problem.perturbation, str(problem.perturbation)
     return [
         Bound(
             problem_statement(problem)["perturbation"],
-            str(problem.perturbation),
+            name if given is None or not given.by_text else with_quotients(name),
             problem.clip,
             (problem.domain.lower, problem.domain.upper),
             problem.source,

@@ -174,7 +174,8 @@ def _proves(verdict: Verdict, bound: Bound) -> bool:
 def _is_named(name: str, verdict: Verdict) -> bool:
     """Whether a name says no more than was proved.
 
-    It is the certificate's own, except that features may have names instead of numbers.
+    It is the certificate's own, except that features may have names instead of numbers, and numbers
+    another form.
     """
     text = verdict.perturbation if verdict.recorded is None else verdict.recorded.name
     if name == text:
@@ -184,7 +185,7 @@ def _is_named(name: str, verdict: Verdict) -> bool:
     except InvalidInput:
         return False
     if not isinstance(given, Features) or not isinstance(proved, Features):
-        return False
+        return given == proved  # 2/255 is written as a decimal in certificates
     features = zip(given.chosen, proved.chosen, strict=False)
     return given.radii == proved.radii and all(
         isinstance(name, str) or name == entry for name, entry in features

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.result import Coverage, CoverageCounts, numbers
 from vhagar.result.evidence import counts_words, outside_words
 
@@ -75,7 +76,8 @@ class StudyCoverage:
     def lines(self, names: Mapping[str, str]) -> list[str]:
         """Describe the coverage in words; `names` maps fingerprints to names of networks."""
         return [
-            f"{names[network]}, {perturbation}{'' if clip else ' unclipped'}{over(domain)}: "
+            f"{names[network]}, {with_quotients(perturbation)}{'' if clip else ' unclipped'}"
+            f"{over(domain)}: "
             f"{total_words(found)}"
             for (network, perturbation, clip, domain), found in self.groups().items()
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.result import BoundKind
 from vhagar.result.requirement import Facts, Judged, Requirement
 from vhagar.sweep.class_coverage import over, total
@@ -52,4 +53,5 @@ def _coverages(store: Store) -> Iterator[tuple[str, Facts, float]]:
     groups = {} if coverage is None else coverage.groups()
     for (network, perturbation, _, domain), own in groups.items():
         seconds = sum(each.coverage.seconds for each in own)
-        yield f"{names[network]}, {perturbation}{over(domain)}", Facts(counts=total(own)), seconds
+        about = f"{names[network]}, {with_quotients(perturbation)}{over(domain)}"
+        yield about, Facts(counts=total(own)), seconds
