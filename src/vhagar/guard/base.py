@@ -137,7 +137,7 @@ class AbstractGuard:
         low, high = self.input_range
         found = asked & ((x >= low) & (x <= high)).all(axis=1, keepdims=True)
         for domain in self.domains:
-            own = [k for k, each in enumerate(self.protections) if each.domain == domain]
+            own = np.array([k for k, each in enumerate(self.protections) if each.domain == domain])
             rows = np.flatnonzero(found[:, own].any(axis=1))
             found[np.ix_(rows, own)] &= domain.contains(x[rows])[:, None]
         return found

@@ -207,9 +207,9 @@ def of_store(
         known = [target for target in question.targets if proven.get(target) is not None]
         if known:
             uppers = tuple(float(proven[target]) for target in known)
-            names = question.perturbation, _name(question)
-            asked = (question.clip, question.input_range, question.source)
-            found.append(Bound(*names, *asked, tuple(known), uppers, file, question.domain))
+            asked = (_name(question), question.clip, question.input_range, question.source)
+            proved = (tuple(known), uppers, file, question.domain)
+            found.append(Bound(question.perturbation, *asked, *proved))
     return found
 
 

@@ -243,7 +243,9 @@ def _zonotope(nodes: _Nodes, domain: Domain, exact: str) -> str:
             "could call no input robust; give it a larger one and verify again"
         )
     gap = nodes.add("Sub", exact, nodes.constant(own.mean))
-    z = nodes.add("MatMul", gap, nodes.proposal(np.linalg.pinv(own.components)))
+    z = nodes.add(
+        "MatMul", gap, nodes.proposal(np.asarray(np.linalg.pinv(own.components), np.float64))
+    )
     z = nodes.add("Min", z, nodes.constant(own.ranges))
     z = nodes.add("Max", z, nodes.constant(-own.ranges))
     rest = nodes.add("Sub", gap, nodes.add("MatMul", z, nodes.constant(own.components)))
