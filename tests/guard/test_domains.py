@@ -102,6 +102,9 @@ def test_a_guard_over_a_domain_is_proved_again(
     said = capsys.readouterr().out
     assert "PROVED by 3 certificates" in said
     assert f"only inputs of the domain dim, SHA-256 {fingerprint}" in said
+    assert "the name dim is not proved" in said
+    assert "a zonotope of 1 components" in said
+    assert "1 linear row" in said
     proofs = [model.parent / f"{source}.cert" for source in range(3)]
     again = vhagar.guard(proofs, network=model)
     assert again.protections[0].uppers == made.protections[0].uppers
@@ -180,7 +183,7 @@ def test_damaged_domains_are_refused_in_words(
     places = [(stated, "domains"), *((own, name) for name in own), (stated["bounds"][0], "domain")]
     for holder, name in places:
         kept = holder[name]
-        for value in (None, "x", 99, [[1]], float("nan"), {"a": 3}):
+        for value in (None, "dim\nPROVED", 99, [[1]], float("nan"), {"a": 3}):
             holder[name] = value
             changed = onnx.load_model_from_string(content)
             onnx.helper.set_model_props(changed, {KEY: json.dumps(stated)})

@@ -12,6 +12,7 @@ from typing import Any
 import onnx
 
 from vhagar.errors import InvalidInput
+from vhagar.fitting.words import domain_lines
 from vhagar.guard.bounds import Bound, is_about
 from vhagar.guard.guard import Guard
 from vhagar.guard.onnx_file import about, guard_bytes, metadata, proposals_in
@@ -42,6 +43,7 @@ class GuardCheck:
                 f"PROVED by {self.proved} certificates, and the file is what follows from them:",
                 *self.guard.words,
                 *self._names,
+                *self._domains,
             ]
         )
 
@@ -53,6 +55,17 @@ class GuardCheck:
             for each in self.guard.protections
             if each.name != each.perturbation
         ]
+
+    @property
+    def _domains(self) -> list[str]:
+        """What the domains are: their names are the words of whoever made the guard."""
+        lines = []
+        for domain in self.guard.domains:
+            lines.append(
+                f"the name {domain} is not proved, nor are those of features; it is about:"
+            )
+            lines += [f"  {line}" for line in domain_lines(domain) if line]
+        return lines
 
 
 def check_guard(path: str | Path, network: Network, folders: Sequence[Path] = ()) -> GuardCheck:
@@ -99,8 +112,9 @@ def _domains(stated: dict[str, Any], network: Network) -> dict[str, Domain]:
     """The domains of a guard's metadata, by their fingerprints."""
     span, found = tuple(stated["input_range"]), {}
     for given in stated.get("domains", {}).values():
-        if not isinstance(given["name"], str):
-            raise ValueError("the name of a domain is no text")
+        words = (given["name"], *given.get("features", ()), *given.get("classes", ()))
+        if not all(isinstance(word, str) and word.isprintable() for word in words):
+            raise ValueError("a name in a domain is no text of one line")
         domain = domain_of_plain(network.input_shape, span, given)
         found[str(domain.fingerprint)] = domain
     return found
