@@ -30,6 +30,8 @@ Float32 = NDArray[np.float32]
 _LOST = 1e-300
 # Binary digits of float64, and exponents far from its limits.
 _DIGITS, _MOST_EXPONENT = 53, 400
+# Inequalities of more entries are not compared exactly: ties are rare among images.
+_MOST_ENTRIES = 64
 # How the names of matrices end that propose the coordinates of inputs in a zonotope.
 PROPOSAL = "_proposal"
 Proposals = Mapping[str, Array]
@@ -205,6 +207,8 @@ def _unit(rows: LinearRows, row: int, size: float, magnitude: Array) -> int | No
     entries, weights = rows.parts[row]
     if not len(entries):
         return 0
+    if len(entries) > _MOST_ENTRIES and rows.low[row] < rows.high[row]:
+        return None
     mantissas, exponents = np.frexp(weights)
     whole = np.ldexp(abs(mantissas), _DIGITS).astype(np.int64)
     lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1
