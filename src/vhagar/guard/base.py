@@ -45,12 +45,15 @@ class Protection:
     def words(self) -> list[str]:
         """What is promised for each class."""
         return self._domain_words + [
-            f"class {label}: robust above {up(upper)}"
+            f"class {self._class(label)}: robust above {up(upper)}"
             if not missing
-            else f"class {label}: never called robust, because nothing is proven about "
-            f"{_targets(missing)}"
+            else f"class {self._class(label)}: never called robust, because nothing is proven "
+            f"about {_targets([self._class(each) for each in missing])}"
             for label, (upper, missing) in enumerate(zip(self.uppers, self.missing, strict=True))
         ]
+
+    def _class(self, label: int) -> str:
+        return str(label) if self.domain is None else self.domain.class_name(label)
 
     @property
     def _domain_words(self) -> list[str]:
@@ -195,6 +198,6 @@ def _sides(shape: Sequence[int]) -> list[int]:
     return [side for side in shape if side != 1]
 
 
-def _targets(labels: Sequence[int]) -> str:
-    noun = "class" if len(labels) == 1 else "classes"
-    return f"{noun} {', '.join(map(str, labels))} as a target"
+def _targets(names: Sequence[str]) -> str:
+    noun = "class" if len(names) == 1 else "classes"
+    return f"{noun} {', '.join(names)} as a target"
