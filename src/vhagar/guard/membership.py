@@ -95,7 +95,7 @@ class _Nodes:
 
 
 def _ranges(nodes: _Nodes, domain: Domain, entries: str) -> Iterator[str]:
-    low, high = float32_box(domain)
+    low, high = _float32_box(domain)
     empty = np.flatnonzero(low > high)
     if len(empty):
         k = int(empty[0])
@@ -108,13 +108,12 @@ def _ranges(nodes: _Nodes, domain: Domain, entries: str) -> Iterator[str]:
     yield nodes.between(entries, low, high)
 
 
-def float32_box(domain: Domain) -> tuple[Float32, Float32]:
+def _float32_box(domain: Domain) -> tuple[Float32, Float32]:
     """The ends of all entries, rounded inward to float32.
 
     Entries that no component of the zonotope moves have the ends that its residual leaves.
     """
-    low, high = domain.low, domain.high
-    ends = rounded_up(low), -rounded_up(-high)
+    ends = rounded_up(domain.low), -rounded_up(-domain.high)
     zonotope = domain.zonotope
     if zonotope is None:
         return ends
@@ -167,10 +166,8 @@ def _rows(nodes: _Nodes, domain: Domain, rows: LinearRows, exact: str) -> Iterat
     magnitude = np.maximum(abs(domain.low), abs(domain.high))
     sizes = np.asarray(abs(rows.matrix) @ magnitude)
     room = sizes * 2.0**-51 * (np.diff(rows.matrix.indptr) + 8) + _LOST
-    low, high = (
-        _inward(rows.low + room, rows.low, np.inf),
-        _inward(rows.high - room, rows.high, -np.inf),
-    )
+    low = _inward(rows.low + room, rows.low, np.inf)
+    high = _inward(rows.high - room, rows.high, -np.inf)
     units = [_unit(rows, row, float(sizes[row]), magnitude) for row in range(rows.count)]
     for row in np.flatnonzero(low > high):
         if units[row] is None:
@@ -208,6 +205,8 @@ def _unit(rows: LinearRows, row: int, size: float, magnitude: Array) -> int | No
     if not len(entries):
         return 0
     if len(entries) > _MOST_ENTRIES and rows.low[row] < rows.high[row]:
+        return None
+    if not np.isfinite(size):
         return None
     mantissas, exponents = np.frexp(weights)
     whole = np.ldexp(abs(mantissas), _DIGITS).astype(np.int64)
@@ -247,9 +246,8 @@ def _zonotope(nodes: _Nodes, domain: Domain, exact: str) -> str:
             "could call no input robust; give it a larger one and verify again"
         )
     gap = nodes.add("Sub", exact, nodes.constant(own.mean))
-    z = nodes.add(
-        "MatMul", gap, nodes.proposal(np.asarray(np.linalg.pinv(own.components), np.float64))
-    )
+    inverse = np.asarray(np.linalg.pinv(own.components), dtype=np.float64)
+    z = nodes.add("MatMul", gap, nodes.proposal(inverse))
     z = nodes.add("Min", z, nodes.constant(own.ranges))
     z = nodes.add("Max", z, nodes.constant(-own.ranges))
     rest = nodes.add("Sub", gap, nodes.add("MatMul", z, nodes.constant(own.components)))
