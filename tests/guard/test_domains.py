@@ -18,6 +18,7 @@ from vhagar.guard.membership import PROPOSAL
 from vhagar.guard.onnx_file import KEY, metadata
 from vhagar.relaxation.rounding import FLOAT32
 from vhagar.result import Witness, WitnessCheck
+from vhagar.sweep.gate import shown_perturbations
 
 from .conftest import SHAPE, domain_of, small_network
 from .forms import FORMS, Form, Run
@@ -247,6 +248,9 @@ def test_from_a_store_over_a_domain(tmp_path: Path) -> None:
         certificates=tmp_path / "proofs",
     ) as store:
         made = vhagar.guard(store)
+        assert shown_perturbations(store) == {
+            ("features([3],[0.02])", "table"): "features([dose],0.02)"
+        }
     assert [each.label for each in made.protections] == ["features([dose],0.02) over table"]
     assert made.protections[0].missing == ((), (), ())
     made.save(tmp_path / "guard.onnx")
