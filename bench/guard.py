@@ -24,6 +24,7 @@ from vhagar.attack.local_attack import LocalAttack
 from vhagar.dataset import read_test_set
 from vhagar.guard.onnx_file import metadata
 from vhagar.perturbation import Domain
+from vhagar.perturbation.domain.plain import domain_of_plain
 from vhagar.result import Witness, WitnessCheck
 
 _AT_ONCE = 512
@@ -54,6 +55,25 @@ def microseconds(sessions: list[Any], batch: Any, calls: int) -> list[float]:
     return [1e6 * median(own[calls // 10 :]) for own in times]
 
 
+def questions(stated: dict[str, Any], network: vhagar.Network) -> list[dict[str, Any]]:
+    """The perturbation, clipping, input range and domain of each column of `robust`."""
+    span = tuple(stated["input_range"])
+    kinds = dict.fromkeys(
+        (bound["perturbation"], bound["name"], bound["clip"], bound.get("domain"))
+        for bound in stated["bounds"]
+    )
+    return [
+        {
+            "perturbation": perturbation,
+            "clip": clip,
+            "input_range": span,
+            "domain": domain
+            and domain_of_plain(network.input_shape, span, stated["domains"][domain]),
+        }
+        for perturbation, _, clip, domain in kinds
+    ]
+
+
 def attacked(guard: Path, model: Path, inputs: Any, seconds: float) -> tuple[int, int, int]:
     """How many predictions are called robust, how many were attacked, and with what success.
 
@@ -68,16 +88,10 @@ def attacked(guard: Path, model: Path, inputs: Any, seconds: float) -> tuple[int
     deadline = time.monotonic() + seconds
     reached, broken = np.zeros_like(robust), np.zeros_like(robust)
     for quick in (True, False):
-        for column, each in enumerate(stated["perturbations"]):
+        for column, asked in enumerate(questions(stated, network)):
             for source in range(network.classes):
                 rows = np.flatnonzero(robust[:, column] & (label == source))
-                problem = vhagar.Problem(
-                    network,
-                    perturbation=each["name"].removesuffix(" unclipped"),
-                    source=source,
-                    clip=not each["name"].endswith(" unclipped"),
-                    input_range=tuple(stated["input_range"]),
-                )
+                problem = vhagar.Problem(network, source=source, **asked)
                 local, check = LocalAttack(problem, "cpu"), WitnessCheck(problem)
                 for start in range(0, len(rows), _AT_ONCE):
                     if time.monotonic() >= deadline:
@@ -95,13 +109,13 @@ def attacked(guard: Path, model: Path, inputs: Any, seconds: float) -> tuple[int
 
 def decided(guard: Path, model: Path, inputs: Any, count: int) -> tuple[float, int, int]:
     """Milliseconds for an input on its own, how many are robust, and how many the guard knows."""
-    stated = metadata(guard.read_bytes())["perturbations"][0]["name"]
     network = vhagar.read_onnx(model)
+    asked = questions(metadata(guard.read_bytes()), network)[0]
     shape = (-1, *network.input_shape)
     feed = {"image": inputs[:count].astype(np.float32).reshape(shape)}
     robust = session(guard.read_bytes()).run(None, feed)[3][:, 0]
     results = [
-        vhagar.local(network, perturbation=stated, image=image, timeout=60)
+        vhagar.local(network, image=image, timeout=60, **asked)
         for image in inputs[:count].reshape(shape)
     ]
     times = [1e3 * each.seconds for each in results]

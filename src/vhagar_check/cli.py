@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 import os
 import sys
@@ -179,7 +178,6 @@ def _domain(verdict: Verdict) -> list[str]:
         return []
     (bottom, top), (low, high) = verdict.input_range, verdict.box
     narrowed = [k for k in range(len(low)) if low[k] > bottom or high[k] < top]
-    numbers = b"".join((end + 0.0).astype("<f8").tobytes() for end in verdict.box)
     conditions = verdict.conditions
     words = [] if conditions is None else conditions.words
     leave = conditions is None or not conditions.perturbed_inside
@@ -187,7 +185,7 @@ def _domain(verdict: Verdict) -> list[str]:
         f"- Of these, only inputs of a domain count{_LEAVE if leave else '.'} It narrows the",
         f"  range of {len(narrowed)} of {len(low)} entries. The SHA-256 of all entries' lower and",
         f"  then upper ends{' and of what follows' if words else ''} is",
-        f"  {hashlib.sha256(numbers + (conditions.numbers if conditions else b'')).hexdigest()},",
+        f"  {verdict.domain},",
         "  which `vhagar verify` prints for the same domain.",
         *(f"  Of these inputs: {word}." for word in words),
     ]

@@ -76,6 +76,15 @@ class Verdict:
     # What happens at the ends of the input range, in words.
     clipping: str = ""
 
+    @property
+    def domain(self) -> str | None:
+        """The SHA-256 of the numbers of the domain; None if the statement is about all inputs."""
+        if self.box is None:
+            return None
+        numbers = b"".join((end + 0.0).astype("<f8").tobytes() for end in self.box)
+        more = b"" if self.conditions is None else self.conditions.numbers
+        return hashlib.sha256(numbers + more).hexdigest()
+
     def __str__(self) -> str:
         """What was proved, in words."""
         from vhagar_check.cli import in_words

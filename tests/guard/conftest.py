@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import vhagar
-from vhagar import Network, Problem, Result
+from vhagar import Domain, Network, Problem, Result
 from vhagar.network import Affine, Relu
 
 PERTURBATIONS = ("linf(0.05)", "occlusion(1,1,1)")
+SHAPE = (1, 2, 2)
+
+
+def domain_of(**conditions: Any) -> Domain:
+    given = {"lower": 0.0, "upper": 1.0, "range": (0.0, 1.0), "name": "some", **conditions}
+    return Domain(SHAPE, given.pop("lower"), given.pop("upper"), **given)
 
 
 def small_network(seed: int = 7) -> Network:

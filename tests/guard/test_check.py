@@ -121,11 +121,12 @@ def test_a_certificate_of_the_same_file_read_in_another_way_is_refused(
 
 
 @pytest.mark.parametrize("conditions", [{}, {"perturbed_inside": True}], ids=["box", "conditions"])
-def test_bounds_over_a_domain_make_no_guard(
+def test_bounds_over_a_domain_make_no_guard_of_all_inputs(
     conditions: dict[str, Any], model: Path, tmp_path: Path
 ) -> None:
     """Whoever calls the guard may do so with any input of the range."""
-    from vhagar.guard.bounds import Bound, NamedFile
+    from dataclasses import replace
+
     from vhagar.guard.guard import Guard
 
     network, proof = vhagar.read_onnx(model), tmp_path / "inside.cert"
@@ -135,15 +136,13 @@ def test_bounds_over_a_domain_make_no_guard(
     result = vhagar.verify(problem, workers=0, timeout=5, certificate=proof)
     result.save(tmp_path / "inside.vhagar")
     for source in (result, proof, tmp_path / "inside.vhagar"):
-        with pytest.raises(InvalidInput, match=r"about (a|the) domain"):
-            vhagar.guard(source, network=model)
-    uppers = tuple(interval.upper for interval in result.targets.values())
-    file = NamedFile.of(proof)
-    asked = ("linf(0.05)", "linf(0.05)", True, (0.0, 1.0), 1, tuple(result.targets))
-    Guard(network, (Bound(*asked, uppers, file),)).save(tmp_path / "guard.onnx")
-    proved, problems = _checked(tmp_path / "guard.onnx", model)
-    assert proved == 0
-    assert "proves something else" in problems[0]
+        made = vhagar.guard(source, network=model)
+        assert [each.domain for each in made.protections] == [domain]
+        widened = tuple(replace(bound, domain=None) for bound in made.bounds)
+        Guard(network, widened).save(tmp_path / "guard.onnx")
+        proved, problems = _checked(tmp_path / "guard.onnx", model)
+        assert proved == 0
+        assert "proves something else" in problems[0]
 
 
 def test_altered_metadata_are_noticed(saved: Path, model: Path) -> None:
@@ -209,7 +208,7 @@ def test_another_network_or_file_is_refused(saved: Path, model: Path, tmp_path: 
     with pytest.raises(InvalidInput, match="not a guard"):
         check_guard(model, vhagar.read_onnx(model))
     changed = onnx.load(saved)
-    changed.metadata_props[0].value = json.dumps({"format": 2, "vhagar": "9.0"})
+    changed.metadata_props[0].value = json.dumps({"format": 3, "vhagar": "9.0"})
     assert changed.metadata_props[0].key == KEY
     onnx.save(changed, saved)
     with pytest.raises(InvalidInput, match="in another form"):
@@ -217,7 +216,7 @@ def test_another_network_or_file_is_refused(saved: Path, model: Path, tmp_path: 
 
 
 def test_from_certificates_by_the_command_line(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, results: list[Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proofs = [str(model.parent / f"linf(0.05)-{k}.cert") for k in range(3)]
     out = tmp_path / "guard.onnx"
@@ -230,7 +229,9 @@ def test_from_certificates_by_the_command_line(
     assert "REFUSED: class 0" in capsys.readouterr().err
 
 
-def test_a_certificate_is_checked_before_it_counts(model: Path, tmp_path: Path) -> None:
+def test_a_certificate_is_checked_before_it_counts(
+    model: Path, results: list[Result], tmp_path: Path
+) -> None:
     vhagar.write_onnx(small_network(8), tmp_path / "other.onnx")
     proof = model.parent / "linf(0.05)-0.cert"
     with pytest.raises(InvalidInput, match="proves nothing about"):
@@ -244,6 +245,15 @@ def test_from_saved_results(model: Path, tmp_path: Path, results: list[Result]) 
     made = vhagar.guard(files)
     assert made.protections == vhagar.guard(results[:3]).protections
     assert all(bound.certificate is not None for bound in made.bounds)
+    with pytest.raises(InvalidInput, match="holds no certificate of the bounds"):
+        vhagar.guard(files, certificates=[tmp_path])
+    (tmp_path / "linf(0.05)-0.cert").write_bytes((model.parent / "linf(0.05)-0.cert").read_bytes())
+    moved = vhagar.guard(files, certificates=[tmp_path])
+    assert [bound.certificate.path.parent for bound in moved.bounds if bound.certificate] == [
+        tmp_path,
+        model.parent,
+        model.parent,
+    ]
 
 
 @pytest.mark.subprocess
@@ -270,6 +280,17 @@ def test_from_a_store_with_certificates(model: Path, tmp_path: Path) -> None:
     found = check_guard(tmp_path / "guard.onnx", vhagar.read_onnx(model), [tmp_path / "proofs"])
     assert (found.proved, found.problems) == (6, ())
     assert vhagar.guard(tmp_path / "s.db", network=model).protections == made.protections
+    # Certificates that were moved are named; a folder without any is an error.
+    (tmp_path / "proofs").rename(tmp_path / "elsewhere")
+    lost = vhagar.guard(tmp_path / "s.db", network=model)
+    assert all(bound.certificate is None for bound in lost.bounds)
+    folder, out = str(tmp_path / "elsewhere"), ["-o", str(tmp_path / "moved.onnx")]
+    words = ["guard", str(tmp_path / "s.db"), "--network", "small", *out, "--certificates"]
+    assert main([*words, folder]) == 0
+    network = vhagar.read_onnx(model)
+    assert check_guard(tmp_path / "moved.onnx", network, [Path(folder)]).proved == 6
+    assert main([*words, str(tmp_path)]) == 2
+    (tmp_path / "elsewhere").rename(tmp_path / "proofs")
     # Certificates of other problems in their places, as another sweep may leave them there.
     files = sorted((tmp_path / "proofs").iterdir())
     contents = [file.read_bytes() for file in files]
@@ -369,6 +390,20 @@ def test_names_of_features_are_told_with_their_numbers(model: Path, tmp_path: Pa
     Guard(network, named).save(tmp_path / "guard.onnx")
     words = str(check_guard(tmp_path / "guard.onnx", network))
     assert "features([age,income],[0.1,0.2]) is features([0,1],[0.1,0.2]) in the cert" in words
+
+
+def test_a_quotient_is_shown_as_it_was_written(model: Path, tmp_path: Path) -> None:
+    """Certificates have the decimal, which is the same number."""
+    network, proof = vhagar.read_onnx(model), tmp_path / "0.cert"
+    problem = vhagar.Problem(network, perturbation="linf(2/255)", source=0)
+    result = vhagar.verify(problem, workers=0, timeout=10, certificate=proof)
+    for source in (result, proof):
+        made = vhagar.guard(source, network=model)
+        assert [each.label for each in made.protections] == ["linf(2/255)"]
+        made.save(tmp_path / "guard.onnx")
+        found = check_guard(tmp_path / "guard.onnx", network)
+        assert (found.proved, found.problems) == (1, ())
+        assert "linf(2/255) is linf(0.00784313725490196) in the certificates" in str(found)
 
 
 @pytest.mark.parametrize("where", ["uppers", "description", "name", "more"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +10,13 @@ import pytest
 
 import vhagar
 from vhagar import BoundKind, Guard, InvalidInput, Result
-from vhagar.guard.onnx_file import rounded_up
+from vhagar.guard.membership import rounded_up
 from vhagar.relaxation.rounding import FLOAT32, FLOAT64
 from vhagar.result import Interval, Witness, WitnessCheck
 from vhagar.result.exact import exact_scores
 
 from .conftest import PERTURBATIONS
-
-Run = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
+from .forms import FORMS, Run
 
 
 @pytest.fixture(scope="module")
@@ -26,31 +24,7 @@ def guard(results: list[Result]) -> Guard:
     return vhagar.guard(results)
 
 
-def _plain(guard: Guard, folder: Path) -> Run:
-    def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        found = guard(x)
-        return found.scores, found.label, found.confidence, found.robust
-
-    return run
-
-
-def _onnx(guard: Guard, folder: Path) -> Run:
-    from onnxruntime import InferenceSession
-
-    guard.save(folder / "guard.onnx")
-    session = InferenceSession(folder / "guard.onnx", providers=["CPUExecutionProvider"])
-    names = ["scores", "class", "confidence", "robust"]
-    return lambda x: tuple(session.run(names, {"image": x.astype(np.float32)}))
-
-
-def _torch(guard: Guard, folder: Path) -> Run:
-    import torch
-
-    module = guard.module()
-    return lambda x: tuple(part.numpy() for part in module(torch.from_numpy(x)))
-
-
-@pytest.fixture(params=[_plain, _onnx, _torch])
+@pytest.fixture(params=FORMS)
 def run(request: pytest.FixtureRequest, guard: Guard, tmp_path: Path) -> Run:
     """The guard in plain Python, in onnxruntime, and as a PyTorch module."""
     found: Run = request.param(guard, tmp_path)
@@ -144,7 +118,7 @@ def test_a_tie_is_not_robust(results: list[Result], model: Path, tmp_path: Path)
     network = vhagar.read_onnx(model)
     last = network.layers[-1].mapped(np.zeros_like)
     flat = replace(network, layers=(*network.layers[:-1], last), model=None)
-    for each in _plain, _onnx, _torch:
+    for each in FORMS:
         nothing = [replace(bound, uppers=(0.0, 0.0)) for bound in vhagar.guard(results[:3]).bounds]
         made = Guard(flat, tuple(nothing))
         assert not each(made, tmp_path)(np.zeros((3, 1, 2, 2), dtype=np.float32))[3].any()
@@ -159,7 +133,7 @@ def test_a_class_with_a_target_that_was_not_asked_is_never_robust(
     words = "\n".join(made.words)
     assert "class 0: never called robust, because nothing is proven about class 2 as a t" in words
     assert "class 2: never called robust, because nothing is proven about classes 0, 1 as" in words
-    for each in _plain, _onnx, _torch:
+    for each in FORMS:
         _, label, _, robust = each(made, tmp_path)(inputs)
         assert set(label[robust[:, 0]]) == {1}
 

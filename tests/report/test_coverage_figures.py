@@ -119,6 +119,22 @@ def test_a_curve_needs_two_sizes_of_one_perturbation(covered: StudyData) -> None
     curve.draw()
 
 
+def test_sizes_are_labelled_as_they_were_written_inside_the_figure(
+    make_entry: MakeEntry, make_study: MakeStudy
+) -> None:
+    texts = ("linf(0.00392156862745098)", "linf(0.00784313725490196)")
+    study = make_study(*(make_entry({1: (1.0, 2.0)}, perturbation=text) for text in texts))
+    classes = tuple(_covered(text, 0, CoverageCounts(60, 30, 10)) for text in texts)
+    (curve,) = coverage_curves(replace(study, coverage=StudyCoverage("data.npz", classes)))
+    labels = {each.text: each for each in curve.draw().shapes if isinstance(each, Text)}
+    assert labels["1/255"].anchor == "middle"
+    assert labels["2/255"].anchor == "end"  # it would leave the figure otherwise
+    assert "under linf(1/255) and linf(2/255)." in " ".join(summary(study))
+    third = make_entry({1: (1.0, 2.0)}, perturbation="occlusion(1,1,2)")
+    words = " ".join(summary(make_study(*study.entries, third)))
+    assert "under linf(1/255), linf(2/255) and occlusion(1,1,2)." in words
+
+
 def test_the_words_are_about_the_weakest_and_the_safest(covered: StudyData) -> None:
     assert coverage_sentences(covered) == [
         "Weakest: one, linf(0.2): 90 of 100 inputs were attacked with success, the largest share "

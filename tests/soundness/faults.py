@@ -1234,9 +1234,39 @@ GUARD = {
     ),
     "a guard without room for rounding": _tested(
         "vhagar.guard.base",
-        "total = uppers + self.rounding(precision)[:, None]",
-        "total = uppers + 0 * self.rounding(precision)[:, None]",
+        "total = uppers + self._roundings(precision)",
+        "total = uppers + 0 * self._roundings(precision)",
         "tests/guard/test_guard.py",
+    ),
+    "a guard that does not look at the domain": _tested(
+        "vhagar.guard.base",
+        "found[np.ix_(rows, own)] &= domain.contains(x[rows])[:, None]",
+        "found[np.ix_(rows, own)] &= True",
+        "tests/guard/test_membership.py",
+    ),
+    "a guard's file that does not look at the domain": _tested(
+        "vhagar.guard.onnx_file",
+        "columns = [verdicts[each.domain] for each in guard.protections]",
+        "columns = [in_range for each in guard.protections]",
+        "tests/guard/test_membership.py",
+    ),
+    "a guard's row without room for rounding": _tested(
+        "vhagar.guard.membership",
+        "room = sizes * 2.0**-51 * (np.diff(rows.matrix.indptr) + 8) + _LOST",
+        "room = sizes * 0.0",
+        "tests/guard/test_membership.py",
+    ),
+    "a guard's row whose rounded sum counts as exact": _tested(
+        "vhagar.guard.membership",
+        "found = int(np.frexp(size * (1 + 2.0**-40))[1]) - _DIGITS - least",
+        "found = int(np.frexp(size * (1 + 2.0**-40))[1]) - 2 * _DIGITS - least",
+        "tests/guard/test_membership.py",
+    ),
+    "a guard's check that takes any domain": _tested(
+        "vhagar.guard.check",
+        "and verdict.domain == (None if bound.domain is None else bound.domain.fingerprint)",
+        "and True",
+        "tests/guard/test_domains.py",
     ),
     "float32 rounded as float64 is": _tested(
         "vhagar.relaxation.rounding",

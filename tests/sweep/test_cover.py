@@ -125,6 +125,9 @@ def test_it_is_read_as_it_was_written(model: str, tmp_path: Path) -> None:
         "small, linf(0.05): of 20 inputs 8 (40 %) are proven robust, 2 were attacked with success, "
         "10 are undecided"
     ]
+    unclipped = replace(given, classes=tuple(replace(row, clip=False) for row in rows))
+    shown = {("linf(0.05)", ""): "linf(1/20)"}
+    assert unclipped.lines({"f": "small"}, shown)[0].startswith("small, linf(1/20) unclipped: of")
     both = [replace(row, coverage=replace(row.coverage, correct=counts)) for row in rows]
     assert total_words(both).endswith("10 are undecided; of the 20 classified correctly, 8 (40 %)")
     store.close()

@@ -12,7 +12,7 @@ from vhagar.cli import gate, groups, sweep
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from vhagar.report.two_models import ModelComparison
+    from vhagar.report.two_models import CoverageVerdict, ModelComparison
     from vhagar.result.requirement import Judged, Requirement
 
 HELP = "which of two models is proven more robust?"
@@ -101,13 +101,19 @@ def _judged(found: ModelComparison, demand: Requirement) -> list[Judged]:
     name = found.second.name
     if demand.quantity == "coverage":
         totals = [each for each in found.coverages if each.source is None]
-        facts = [(each.perturbation, Facts(counts=each.second)) for each in totals]
+        facts = [(_under(each), Facts(counts=each.second)) for each in totals]
         about = facts or [("no data set", Facts())]
         return [demand.judged(f"{name}, {text}", own) for text, own in about]
-    worse = found.count("first") + sum(each.more_robust == "first" for each in found.coverages)
+    data = [each for each in found.coverages if each.more_robust == "first"]
+    worse = found.count("first") + len(data)
     within = found.worst <= _SLACK
     verdict = judgement(within and not worse, worse > 0)
-    why = f"A is proven more robust in {worse} comparisons"
+    why = f"A is proven more robust in {worse} comparison{'' if worse == 1 else 's'}"
+    if data:
+        label = "all classes" if data[0].source is None else f"class {data[0].source}"
+        why += (
+            f", {'one of them ' if worse > 1 else ''}by the data in {label} under {_under(data[0])}"
+        )
     if not worse:
         why += (
             f", and B's bounds are at most {up(max(found.worst, 0.0))} percentage points larger"
@@ -116,3 +122,10 @@ def _judged(found: ModelComparison, demand: Requirement) -> list[Judged]:
         )
     words = f"not-worse: {verdict.value} ({why})"
     return [Judged(f"{name} beside {found.first.name}", str(demand), verdict, words)]
+
+
+def _under(verdict: CoverageVerdict) -> str:
+    from vhagar.perturbation.quotients import with_quotients
+    from vhagar.sweep.class_coverage import over
+
+    return f"{with_quotients(verdict.perturbation)}{over(verdict.domain)}"

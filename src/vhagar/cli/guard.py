@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FOLDER",
-        help="where the certificates are, for --check (default: beside the guard); repeatable",
+        help="where the certificates are (default: where the store says; for --check, beside the "
+        "guard); repeatable",
     )
     groups.add_conventions(parser)
 
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     network = arguments.network
     if arguments.model is not None:
         network = read_onnx(arguments.model, **parsed.conventions(arguments))
-    made = guard(*arguments.sources, network=network)
+    made = guard(*arguments.sources, network=network, certificates=arguments.certificates)
     made.save(arguments.file)
     print("\n".join(made.words))
     print(f"wrote {arguments.file}")

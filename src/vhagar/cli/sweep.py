@@ -115,7 +115,7 @@ def _add_work(group: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the study and return the exit code."""
     from vhagar.result.requirement import OF_RESULTS
-    from vhagar.sweep.gate import judged_store
+    from vhagar.sweep.gate import judged_store, shown_perturbations
     from vhagar.sweep.runner import run_sweep
     from vhagar.sweep.settings import Settings
 
@@ -142,8 +142,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     found, judged = store.coverage(), judged_store(store, requirements)
     names = {row["fingerprint"]: row["name"] for row in store.rows("networks")}
+    shown = shown_perturbations(store)
     store.close()
-    for line in () if found is None else found.lines(names):
+    for line in () if found is None else found.lines(names, shown):
         print(line)
     print(f"write the report with: vhagar report {arguments.store} -o report.html")
     return gate.conclude(judged, arguments)

@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from vhagar.array_types import Array
+from vhagar.array_types import Array, Mask
 from vhagar.errors import InvalidInput
 from vhagar.guard.bounds import Bound, one_range
 from vhagar.network import Network
+from vhagar.perturbation import Domain
 from vhagar.perturbation.ranges import interval_text
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.rounding import FLOAT32, Precision, confidence_error, forward_error
@@ -23,7 +24,8 @@ class Protection:
     """What is proven about every class under one perturbation.
 
     `uppers` holds a bound for each class, infinite where none is known. `missing` holds the targets
-    of each class that nothing is proven about: a class that lacks one has no bound.
+    of each class that nothing is proven about: a class that lacks one has no bound. `domain` is
+    None if the bounds hold for all inputs of the range.
     """
 
     perturbation: str
@@ -31,22 +33,36 @@ class Protection:
     clip: bool
     uppers: tuple[float, ...]
     missing: tuple[tuple[int, ...], ...]
+    domain: Domain | None = None
 
     @property
     def label(self) -> str:
-        """`occlusion(14,14,5)`."""
-        return f"{self.name}{'' if self.clip else ' unclipped'}"
+        """`occlusion(14,14,5)`, or `occlusion(14,14,5) over twos`."""
+        over = "" if self.domain is None else f" over {self.domain}"
+        return f"{self.name}{'' if self.clip else ' unclipped'}{over}"
 
     @property
     def words(self) -> list[str]:
         """What is promised for each class."""
-        return [
-            f"class {label}: robust above {up(upper)}"
+        return self._domain_words + [
+            f"class {self._class(label)}: robust above {up(upper)}"
             if not missing
-            else f"class {label}: never called robust, because nothing is proven about "
-            f"{_targets(missing)}"
+            else f"class {self._class(label)}: never called robust, because nothing is proven "
+            f"about {_targets([self._class(each) for each in missing])}"
             for label, (upper, missing) in enumerate(zip(self.uppers, self.missing, strict=True))
         ]
+
+    def _class(self, label: int) -> str:
+        return str(label) if self.domain is None else self.domain.class_name(label)
+
+    @property
+    def _domain_words(self) -> list[str]:
+        if self.domain is None:
+            return []
+        lines = [f"only inputs of the domain {self.domain}, SHA-256 {self.domain.fingerprint}"]
+        if self.domain.perturbed_inside:
+            lines.append("perturbed inputs outside of the domain are not considered")
+        return lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +100,18 @@ class AbstractGuard:
     @cached_property
     def protections(self) -> tuple[Protection, ...]:
         """One for each perturbation, in the order of the bounds."""
-        kinds = dict.fromkeys((bound.perturbation, bound.name, bound.clip) for bound in self.bounds)
+        kinds = dict.fromkeys((b.perturbation, b.name, b.clip, b.domain) for b in self.bounds)
         return tuple(self._protection(*kind) for kind in kinds)
 
-    def _protection(self, perturbation: str, name: str, clip: bool) -> Protection:
+    def _protection(
+        self, perturbation: str, name: str, clip: bool, domain: Domain | None
+    ) -> Protection:
         classes = range(self.network.classes)
         best: dict[tuple[int, int], float] = {}
         for bound in self.bounds:
             if (bound.perturbation, bound.clip) != (perturbation, clip):
+                continue
+            if bound.domain not in (None, domain):  # a bound over all inputs holds over a domain
                 continue
             for target, upper in zip(bound.targets, bound.uppers, strict=True):
                 key = (bound.source, target)
@@ -104,15 +124,37 @@ class AbstractGuard:
                 tuple(t for t, upper in zip(others, known, strict=True) if not upper < np.inf)
             )
             uppers.append(max(known))
-        return Protection(perturbation, name, clip, tuple(uppers), tuple(missing))
+        return Protection(perturbation, name, clip, tuple(uppers), tuple(missing), domain)
 
-    def rounding(self, precision: Precision) -> Array:
-        """For each class, what rounding can add to a computed confidence in it, `(classes,)`."""
+    @cached_property
+    def domains(self) -> tuple[Domain, ...]:
+        """The domains that some of the bounds are about, each once."""
+        found = dict.fromkeys(each.domain for each in self.protections)
+        return tuple(domain for domain in found if domain is not None)
+
+    def inside(self, x: Array, asked: Mask) -> Mask:
+        """Which inputs `(batch, size)` certainly are among those that each bound is about.
+
+        `asked` `(batch, perturbations)` says where to look: a domain can take time.
+        """
         low, high = self.input_range
+        found = asked & ((x >= low) & (x <= high)).all(axis=1, keepdims=True)
+        for domain in self.domains:
+            own = np.array([k for k, each in enumerate(self.protections) if each.domain == domain])
+            rows = np.flatnonzero(found[:, own].any(axis=1))
+            found[np.ix_(rows, own)] &= domain.contains(x[rows])[:, None]
+        return found
+
+    def rounding(self, precision: Precision, domain: Domain | None = None) -> Array:
+        """For each class, what rounding can add to a computed confidence in it, `(classes,)`.
+
+        That is for all inputs of the range, or for those in the box of a domain.
+        """
         size = self.network.input_size
-        error = forward_error(
-            self.network, Bounds(np.full(size, low), np.full(size, high)), precision
-        )
+        low, high = (np.full(size, end) for end in self.input_range)
+        if domain is not None:
+            low, high = domain.low, domain.high
+        error = forward_error(self.network, Bounds(low, high), precision)
         return np.array([confidence_error(error, label) for label in range(len(error))])
 
     def thresholds(self, precision: Precision) -> Array:
@@ -121,8 +163,16 @@ class AbstractGuard:
         A computed difference of two scores is off by one rounding, relative to itself.
         """
         uppers = np.array([each.uppers for each in self.protections]).T
-        total = uppers + self.rounding(precision)[:, None]
+        total = uppers + self._roundings(precision)
         return np.nextafter(total * (1 + 4 * precision.half_ulp), np.inf)
+
+    def _roundings(self, precision: Precision) -> Array:
+        """What rounding can add to a computed confidence, `(classes, perturbations)`."""
+        known = {
+            domain: self.rounding(precision, domain)
+            for domain in dict.fromkeys(each.domain for each in self.protections)
+        }
+        return np.stack([known[each.domain] for each in self.protections], axis=1)
 
     @property
     def words(self) -> list[str]:
@@ -131,7 +181,7 @@ class AbstractGuard:
         proven = sum(bound.certificate is not None for bound in self.bounds)
         lines = [
             f"{self.network.name}: inputs in {interval_text((low, high))}, float32 rounding up to "
-            f"{up(float(self.rounding(FLOAT32).max()))}",
+            f"{up(float(self._roundings(FLOAT32).max()))}",
             f"{proven} of {len(self.bounds)} bounds have a certificate",
         ]
         for each in self.protections:
@@ -148,6 +198,6 @@ def _sides(shape: Sequence[int]) -> list[int]:
     return [side for side in shape if side != 1]
 
 
-def _targets(labels: Sequence[int]) -> str:
-    noun = "class" if len(labels) == 1 else "classes"
-    return f"{noun} {', '.join(map(str, labels))} as a target"
+def _targets(names: Sequence[str]) -> str:
+    noun = "class" if len(names) == 1 else "classes"
+    return f"{noun} {', '.join(names)} as a target"

@@ -12,12 +12,16 @@ from typing import Any
 
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
+from vhagar.perturbation import Domain, parse
+from vhagar.perturbation.domain.plain import domain_of_plain
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.problem import Problem
 from vhagar.result import BoundKind, Interval, Result
 from vhagar.result.statements import model_statement, problem_statement
+from vhagar.sweep.question import Question
 from vhagar.sweep.rows import target_of
 from vhagar.sweep.store import Store
-from vhagar_check import Rejected, check
+from vhagar_check import Rejected, Verdict, check
 from vhagar_check.container import parse_json, scan, unpack
 
 # What a proof stands behind; others are the word of a solver or of another verifier.
@@ -47,7 +51,7 @@ class Bound:
     """For one source class under one perturbation: an upper bound for each target asked.
 
     `perturbation` is its text as certificates state it, `name` what people call it. `uppers` are in
-    the order of `targets`.
+    the order of `targets`. `domain` is None if they hold for all inputs of the range.
     """
 
     perturbation: str
@@ -58,6 +62,7 @@ class Bound:
     targets: tuple[int, ...]
     uppers: tuple[float, ...]
     certificate: NamedFile | None = None
+    domain: Domain | None = None
 
     def plain(self) -> dict[str, Any]:
         """In JSON's own types; `from_plain` reads it."""
@@ -73,11 +78,17 @@ class Bound:
             "certificate": None
             if found is None
             else {"file": found.path.name, "sha256": found.sha256},
+            **({} if self.domain is None else {"domain": self.domain.fingerprint}),
         }
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Bound:
-        """Read what `plain` has made; a ValueError if it cannot have."""
+    def from_plain(
+        cls, values: Mapping[str, Any], domains: Mapping[str, Domain] | None = None
+    ) -> Bound:
+        """Read what `plain` has made; a ValueError if it cannot have.
+
+        `domains` are those that bounds may name, by their fingerprints.
+        """
         found = values["certificate"]
         file = None if found is None else NamedFile(Path(found["file"]), found["sha256"])
         low, high = values["input_range"]
@@ -92,20 +103,17 @@ class Bound:
         ):
             raise ValueError("a bound has entries of a wrong type")
         asked = (values["perturbation"], values["name"], values["clip"], (low, high))
-        return cls(*asked, values["source"], targets, uppers, file)
+        domain = (domains or {})[values["domain"]] if "domain" in values else None
+        return cls(*asked, values["source"], targets, uppers, file, domain)
 
 
-def of_result(result: Result) -> list[Bound]:
-    """What a result proves. Where it has a certificate, that is named."""
+def of_result(result: Result, folders: Sequence[Path] = ()) -> list[Bound]:
+    """What a result proves. Where it has a certificate, there or in the folders, that is named."""
     if result.problem.perturbation is None:
         return []
-    if not result.problem.domain.whole:
-        raise InvalidInput(
-            f"the result is about the domain {result.problem.domain}; "
-            "a guard needs bounds over all inputs"
-        )
     path = result.certificate
-    file = NamedFile.of(path) if path is not None and path.is_file() else None
+    places = [] if path is None else [*(folder / path.name for folder in folders), path]
+    file = next((NamedFile.of(place) for place in places if place.is_file()), None)
     return _bounds(result.problem, result.targets, file)
 
 
@@ -124,12 +132,12 @@ def of_certificate(path: Path, network: Network) -> list[Bound]:
         )
     if verdict.image is not None:
         raise InvalidInput(f"{path} is about one image; a guard needs proofs about all inputs")
-    if verdict.box is not None:
-        raise InvalidInput(f"{path} is about a domain; a guard needs proofs about all inputs")
     if verdict.perturbation is None:
         return []
     proven = {target: upper for target, upper in verdict.uppers.items() if target is not None}
-    name = verdict.perturbation if verdict.recorded is None else verdict.recorded.name
+    name = with_quotients(verdict.perturbation)
+    if verdict.recorded is not None:
+        name = verdict.recorded.name
     return [
         Bound(
             verdict.perturbation,
@@ -140,8 +148,20 @@ def of_certificate(path: Path, network: Network) -> list[Bound]:
             tuple(proven),
             tuple(proven.values()),
             NamedFile.of(path),
+            _stated_domain(path, network, verdict),
         )
     ]
+
+
+def _stated_domain(path: Path, network: Network, verdict: Verdict) -> Domain | None:
+    """The domain that a certificate, which has been checked, is about."""
+    if verdict.domain is None:
+        return None
+    given = {"name": "", **_head(path)["problem"]["domain"]}
+    domain = domain_of_plain(network.input_shape, verdict.input_range, given)
+    if domain.fingerprint != verdict.domain:
+        raise InvalidInput(f"{path} is about a domain in another form than vhagar writes")
+    return domain
 
 
 def is_about(path: Path, network: Network) -> bool:
@@ -158,8 +178,10 @@ def is_about(path: Path, network: Network) -> bool:
     return same and bool(head["problem"]["input_shape"] == list(network.input_shape))
 
 
-def of_store(store: Store, fingerprint: str, network: Network) -> list[Bound]:
-    """What a store knows about one of its networks.
+def of_store(
+    store: Store, fingerprint: str, network: Network, folders: Sequence[Path] = ()
+) -> list[Bound]:
+    """What a store knows about one of its networks; `folders` may hold its certificates.
 
     Where a problem has a certificate, its bounds are those that the certificate states, even if
     the store learned better ones from related problems later. A file of that name which is about
@@ -170,12 +192,8 @@ def of_store(store: Store, fingerprint: str, network: Network) -> list[Bound]:
         question = store.question(row)
         if question.network != fingerprint or question.perturbation is None:
             continue
-        if question.domain is not None:
-            raise InvalidInput(
-                f"{store.path} is about the domain {question.domain}; a guard needs proofs about "
-                "all inputs"
-            )
-        path = None if row["certificate"] is None else _placed(store.path, row["certificate"])
+        name = row["certificate"]
+        path = None if name is None else _placed(store.path, name, folders)
         if path is not None and not _states(path, question.problem(network)):
             path = None
         file = None if path is None else NamedFile.of(path)
@@ -189,16 +207,29 @@ def of_store(store: Store, fingerprint: str, network: Network) -> list[Bound]:
         known = [target for target in question.targets if proven.get(target) is not None]
         if known:
             uppers = tuple(float(proven[target]) for target in known)
-            text = question.perturbation
-            asked = (question.clip, question.input_range, question.source)
-            found.append(Bound(text, text, *asked, tuple(known), uppers, file))
+            asked = (_name(question), question.clip, question.input_range, question.source)
+            proved = (tuple(known), uppers, file, question.domain)
+            found.append(Bound(question.perturbation, *asked, *proved))
     return found
 
 
-def _placed(store: Path, name: str) -> Path | None:
-    """The certificate by its full name, or beside the store that was moved with it."""
+def _name(question: Question) -> str:
+    """The perturbation with all the names that the domain has for its features."""
+    assert question.perturbation is not None
+    if question.domain is None:
+        return with_quotients(question.perturbation)
+    return with_quotients(str(parse(question.perturbation).settled(question.domain)))
+
+
+def _placed(store: Path, name: str, folders: Sequence[Path]) -> Path | None:
+    """The certificate in a folder, by its full name, or beside the store that was moved with it."""
     given = Path(name)
-    places = (given, store.parent / given, store.parent / given.parent.name / given.name)
+    places = (
+        *(folder / given.name for folder in folders),
+        given,
+        store.parent / given,
+        store.parent / given.parent.name / given.name,
+    )
     return next((place for place in places if place.is_file()), None)
 
 
@@ -239,16 +270,18 @@ def _bounds(
     ]
     if not known:
         return []
+    given, name = problem.perturbation, str(problem.perturbation)
     return [
         Bound(
             problem_statement(problem)["perturbation"],
-            str(problem.perturbation),
+            name if given is None or not given.by_text else with_quotients(name),
             problem.clip,
             (problem.domain.lower, problem.domain.upper),
             problem.source,
             tuple(known),
             tuple(targets[target].upper for target in known),
             file,
+            None if problem.domain.whole else problem.domain,
         )
     ]
 

@@ -12,12 +12,14 @@ from typing import Any
 import onnx
 
 from vhagar.errors import InvalidInput
+from vhagar.fitting.words import domain_lines
 from vhagar.guard.bounds import Bound, is_about
 from vhagar.guard.guard import Guard
-from vhagar.guard.onnx_file import about, guard_bytes, metadata
+from vhagar.guard.onnx_file import about, guard_bytes, metadata, proposals_in
 from vhagar.network import Network
 from vhagar.network.fingerprint import fingerprint
-from vhagar.perturbation import Features, parse
+from vhagar.perturbation import Domain, Features, parse
+from vhagar.perturbation.domain.plain import domain_of_plain
 from vhagar_check import Rejected, Verdict, check
 
 # Metadata that depend on where the guard was made.
@@ -41,6 +43,7 @@ class GuardCheck:
                 f"PROVED by {self.proved} certificates, and the file is what follows from them:",
                 *self.guard.words,
                 *self._names,
+                *self._domains,
             ]
         )
 
@@ -52,6 +55,17 @@ class GuardCheck:
             for each in self.guard.protections
             if each.name != each.perturbation
         ]
+
+    @property
+    def _domains(self) -> list[str]:
+        """What the domains are: their names are the words of whoever made the guard."""
+        lines = []
+        for domain in self.guard.domains:
+            lines.append(
+                f"the name {domain} is not proved, nor are those of features; it is about:"
+            )
+            lines += [f"  {line}" for line in domain_lines(domain) if line]
+        return lines
 
 
 def check_guard(path: str | Path, network: Network, folders: Sequence[Path] = ()) -> GuardCheck:
@@ -74,13 +88,14 @@ def check_guard(path: str | Path, network: Network, folders: Sequence[Path] = ()
             "same options"
         )
     try:
-        bounds = tuple(map(Bound.from_plain, stated["bounds"]))
+        domains = _domains(stated, network)
+        bounds = tuple(Bound.from_plain(values, domains) for values in stated["bounds"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"the guard's metadata is damaged ({error})") from None
     guard = Guard(network, bounds)
     problems = (
         []
-        if _same_graph(content, guard_bytes(guard))
+        if _same_graph(content, guard_bytes(guard, proposals_in(content)))
         else ["the file's graph is not what follows from its bounds"]
     )
     if not _same_words(content, stated, guard):
@@ -91,6 +106,18 @@ def check_guard(path: str | Path, network: Network, folders: Sequence[Path] = ()
         proved += problem is None
         problems += [] if problem is None else [problem]
     return GuardCheck(guard, proved, tuple(problems))
+
+
+def _domains(stated: dict[str, Any], network: Network) -> dict[str, Domain]:
+    """The domains of a guard's metadata, by their fingerprints."""
+    span, found = tuple(stated["input_range"]), {}
+    for given in stated.get("domains", {}).values():
+        words = (given["name"], *given.get("features", ()), *given.get("classes", ()))
+        if not all(isinstance(word, str) and word.isprintable() for word in words):
+            raise ValueError("a name in a domain is no text of one line")
+        domain = domain_of_plain(network.input_shape, span, given)
+        found[str(domain.fingerprint)] = domain
+    return found
 
 
 def _same_graph(first: bytes, second: bytes) -> bool:
@@ -150,7 +177,7 @@ def _proves(verdict: Verdict, bound: Bound) -> bool:
         same
         and _is_named(bound.name, verdict)
         and verdict.image is None
-        and verdict.box is None
+        and verdict.domain == (None if bound.domain is None else bound.domain.fingerprint)
         and all(
             verdict.uppers.get(target, float("inf")) <= upper
             for target, upper in zip(bound.targets, bound.uppers, strict=True)
@@ -161,7 +188,8 @@ def _proves(verdict: Verdict, bound: Bound) -> bool:
 def _is_named(name: str, verdict: Verdict) -> bool:
     """Whether a name says no more than was proved.
 
-    It is the certificate's own, except that features may have names instead of numbers.
+    It is the certificate's own, except that features may have names instead of numbers, and numbers
+    another form.
     """
     text = verdict.perturbation if verdict.recorded is None else verdict.recorded.name
     if name == text:
@@ -171,7 +199,7 @@ def _is_named(name: str, verdict: Verdict) -> bool:
     except InvalidInput:
         return False
     if not isinstance(given, Features) or not isinstance(proved, Features):
-        return False
+        return given == proved  # 2/255 is written as a decimal in certificates
     features = zip(given.chosen, proved.chosen, strict=False)
     return given.radii == proved.radii and all(
         isinstance(name, str) or name == entry for name, entry in features

@@ -1,7 +1,7 @@
 """The guard itself: which predictions of a network are proven robust.
 
 A prediction is robust where its confidence exceeds the proven bound of its class by more than the
-rounding of the forward pass can amount to. One comparison, whatever the perturbation.
+rounding of the forward pass can amount to, and its input lies in the domain of that bound.
 """
 
 from __future__ import annotations
@@ -61,10 +61,8 @@ class Guard(AbstractGuard):
         label = scores.argmax(axis=1).astype(np.int64)
         with np.errstate(invalid="ignore"):
             confidence = best[:, 1] - best[:, 0]
-        low, high = self.input_range
-        inside = ((x >= low) & (x <= high)).all(axis=1, keepdims=True)
         above = confidence[:, None] > self._thresholds64[label]
-        return Answer(scores, label, confidence, above & inside)
+        return Answer(scores, label, confidence, self.inside(x, above))
 
     @cached_property
     def _thresholds64(self) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from vhagar.errors import InvalidInput
@@ -22,31 +22,38 @@ _STORE, _RESULT, _CERTIFICATE = b"SQLite format 3\0", b"PK\x03\x04", b"VHAGCERT"
 
 
 def guard(
-    *sources: Source | Iterable[Source], network: Network | str | os.PathLike[str] | None = None
+    *sources: Source | Iterable[Source],
+    network: Network | str | os.PathLike[str] | None = None,
+    certificates: Sequence[str | os.PathLike[str]] = (),
 ) -> Guard:
     """A guard of one network, from stores, results and certificates.
 
     Each source is a `Result`, a `Store`, or the file of one, or a certificate. `network` is the
     model that certificates are about, which are checked first; of a store with several networks it
-    chooses one, also by its name.
+    chooses one, also by its name. `certificates` are folders that hold those of stores and results,
+    if they were moved.
     """
     given: list[Source] = []
     for source in sources:
         single = isinstance(source, Result | Store | str | os.PathLike)
         given += [source] if single else source  # type: ignore[list-item, arg-type]
-    gathered = _Gathered(network)
+    gathered = _Gathered(network, tuple(map(Path, certificates)))
     for source in given:
         gathered.add(source)
     if gathered.network is None:
         raise InvalidInput("give results, certificates or the store of a sweep")
+    gathered.require_use_of_folders()
     return Guard(gathered.network, tuple(gathered.bounds))
 
 
 class _Gathered:
     """The bounds so far, all of them about one network."""
 
-    def __init__(self, asked: Network | str | os.PathLike[str] | None) -> None:
+    def __init__(
+        self, asked: Network | str | os.PathLike[str] | None, folders: Sequence[Path]
+    ) -> None:
         self.bounds: list[Bound] = []
+        self._folders = folders
         self.network: Network | None = None
         self._name: str | None = None
         if isinstance(asked, str) and not Path(asked).exists():
@@ -56,7 +63,7 @@ class _Gathered:
 
     def add(self, source: Source) -> None:
         if isinstance(source, Result):
-            self._take(source.problem.network, of_result(source))
+            self._take(source.problem.network, of_result(source, self._folders))
         elif isinstance(source, Store):
             self._add_store(source)
         else:
@@ -95,7 +102,19 @@ class _Gathered:
             none = f"the store has no network {self._name}" if self._name else "no network fits"
             raise InvalidInput(f"{several if fitting else none}; choose from: {names}")
         (model,) = fitting
-        self._take(model.network, of_store(store, model.fingerprint, model.network))
+        own = of_store(store, model.fingerprint, model.network, self._folders)
+        self._take(model.network, own)
+
+    def require_use_of_folders(self) -> None:
+        """Refuse folders in which no certificate of the bounds was found."""
+        files = [bound.certificate.path for bound in self.bounds if bound.certificate is not None]
+        for folder in self._folders:
+            if not any(file.parent == folder for file in files):
+                raise InvalidInput(
+                    f"{folder} holds no certificate of the bounds, which are named in the store or "
+                    "the saved results; certificates are written by sweep --certificates and by "
+                    "verify --certificate, and single ones are given as sources, with --model"
+                )
 
     def _take(self, network: Network, bounds: Iterable[Bound]) -> None:
         if self.network is None:

@@ -11,27 +11,28 @@ from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
-from vhagar.guard.base import AbstractGuard
+from vhagar.guard.base import AbstractGuard, Protection
+from vhagar.guard.membership import PROPOSAL, Proposals, add_membership, rounded_up
 from vhagar.network import onnx_bytes
 from vhagar.network.fingerprint import fingerprint
+from vhagar.perturbation import Domain
+from vhagar.perturbation.domain.plain import plain_domain
 from vhagar.relaxation.rounding import FLOAT32
 from vhagar.version import __version__
 
 # The metadata of the file under this name is JSON (docs/guard.md).
 KEY = "vhagar_guard"
-FORMAT = 1
-Float32 = NDArray[np.float32]
+FORMAT, FORMAT_WITH_DOMAINS = 1, 2
 
 
-def guard_bytes(guard: AbstractGuard) -> bytes:
-    """The ONNX file's content."""
+def guard_bytes(guard: AbstractGuard, proposals: Proposals | None = None) -> bytes:
+    """The ONNX file's content; `proposals` are those of a file that it is to be compared with."""
     model = onnx.load_model_from_string(onnx_bytes(guard.network))
-    _extend(model.graph, guard)
+    _extend(model.graph, guard, proposals or {})
     helper.set_model_props(model, {KEY: json.dumps(about(guard), sort_keys=True)})
     model.doc_string = "\n".join(guard.words)
     model.producer_name, model.producer_version = "vhagar", __version__
@@ -43,8 +44,9 @@ def guard_bytes(guard: AbstractGuard) -> bytes:
 def about(guard: AbstractGuard) -> dict[str, Any]:
     """The metadata: what the guard is about, what it promises, and what that rests on."""
     file = guard.network.file
+    domains = {str(each.fingerprint): plain_domain(each) for each in guard.domains}
     return {
-        "format": FORMAT,
+        "format": FORMAT_WITH_DOMAINS if domains else FORMAT,
         "vhagar": __version__,
         "network": guard.network.name,
         "model": None if file is None else {"file": file.path.name, "sha256": file.sha256},
@@ -56,10 +58,21 @@ def about(guard: AbstractGuard) -> dict[str, Any]:
                 "name": each.label,
                 "uppers": [upper if upper < np.inf else None for upper in each.uppers],
                 "missing_targets": [list(labels) for labels in each.missing],
+                **_about_domain(guard, each),
             }
             for each in guard.protections
         ],
         "bounds": [bound.plain() for bound in guard.bounds],
+        **({"domains": domains} if domains else {}),
+    }
+
+
+def _about_domain(guard: AbstractGuard, protection: Protection) -> dict[str, Any]:
+    if protection.domain is None:
+        return {}
+    return {
+        "domain": protection.domain.fingerprint,
+        "rounding": guard.rounding(FLOAT32, protection.domain).tolist(),
     }
 
 
@@ -75,7 +88,8 @@ def metadata(content: bytes) -> dict[str, Any]:
         ) from None
     except Exception as error:  # protobuf has its own exceptions for damaged files
         raise InvalidInput(f"this is not a guard that vhagar has written ({error})") from None
-    if isinstance(values, dict) and values.get("format") != FORMAT:
+    known = (FORMAT, FORMAT_WITH_DOMAINS)
+    if isinstance(values, dict) and values.get("format") not in known:
         raise InvalidInput(
             f"the guard was written by vhagar {values.get('vhagar')}, in another form"
         )
@@ -84,7 +98,15 @@ def metadata(content: bytes) -> dict[str, Any]:
     return values
 
 
-def _extend(graph: Any, guard: AbstractGuard) -> None:
+def proposals_in(content: bytes) -> dict[str, Array]:
+    """The matrices of a guard's file that propose coordinates in zonotopes."""
+    model: Any = onnx.load_model_from_string(content)
+    tensors = (each for each in model.graph.initializer if each.name.endswith(PROPOSAL))
+    return {each.name: numpy_helper.to_array(each) for each in tensors}
+
+
+def _extend(graph: Any, guard: AbstractGuard, proposals: Proposals) -> None:
+    """Add comparisons behind the scores; a column of `robust` is one of `protections`."""
     low, high = guard.input_range
     thresholds = rounded_up(guard.thresholds(FLOAT32))
     for name, array in (
@@ -100,7 +122,9 @@ def _extend(graph: Any, guard: AbstractGuard) -> None:
     ):
         graph.initializer.append(numpy_helper.from_array(array, name))
     source = graph.input[0].name
-    for kind, inputs, output, attributes in (
+    in_range = "guard_in_range" if guard.domains else "guard_inside"
+    _add_nodes(
+        graph,
         ("TopK", ["scores", "guard_two"], ["guard_best", "guard_labels"], {"axis": 1}),
         ("Gather", ["guard_best", "guard_first"], ["guard_most"], {"axis": 1}),
         ("Gather", ["guard_best", "guard_second"], ["guard_next"], {"axis": 1}),
@@ -115,10 +139,19 @@ def _extend(graph: Any, guard: AbstractGuard) -> None:
         ("And", ["guard_not_below", "guard_not_above"], ["guard_within"], {}),
         ("Cast", ["guard_within"], ["guard_ones"], {"to": TensorProto.FLOAT}),
         ("ReduceMin", ["guard_ones"], ["guard_least"], {"axes": [1]}),
-        ("Cast", ["guard_least"], ["guard_inside"], {"to": TensorProto.BOOL}),
+        ("Cast", ["guard_least"], [in_range], {"to": TensorProto.BOOL}),
+    )
+    if guard.domains:
+        verdicts: dict[Domain | None, str] = {None: in_range}
+        for k, domain in enumerate(guard.domains):
+            prefix = f"guard_domain{k}"
+            verdicts[domain] = add_membership(graph, domain, "guard_entries", prefix, proposals)
+        columns = [verdicts[each.domain] for each in guard.protections]
+        _add_nodes(graph, ("Concat", columns, ["guard_inside"], {"axis": 1}))
+    _add_nodes(
+        graph,
         ("And", ["guard_above", "guard_inside"], ["robust"], {}),
-    ):
-        graph.node.append(helper.make_node(kind, inputs, output, name=output[0], **attributes))
+    )
     for name, type_, shape in (
         ("class", TensorProto.INT64, ["batch"]),
         ("confidence", TensorProto.FLOAT, ["batch"]),
@@ -127,9 +160,6 @@ def _extend(graph: Any, guard: AbstractGuard) -> None:
         graph.output.append(helper.make_tensor_value_info(name, type_, shape))
 
 
-def rounded_up(values: Array) -> Float32:
-    """The smallest float32 numbers that are not below these."""
-    with np.errstate(over="ignore"):
-        near = values.astype(np.float32)
-    above: Float32 = np.nextafter(near, np.float32(np.inf))
-    return np.where(near < values, above, near).astype(np.float32)
+def _add_nodes(graph: Any, *nodes: tuple[str, list[str], list[str], dict[str, Any]]) -> None:
+    for kind, inputs, outputs, attributes in nodes:
+        graph.node.append(helper.make_node(kind, inputs, outputs, name=outputs[0], **attributes))

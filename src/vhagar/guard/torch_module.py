@@ -35,9 +35,11 @@ def guard_module(guard: AbstractGuard) -> Module:
                 scores = network.scores(x)
                 best, labels = scores.topk(2, dim=1)
                 confidence = best[:, 0] - best[:, 1]
-                inside = ((x >= low) & (x <= high)).all(dim=1, keepdim=True)
                 # NaN counts as the largest score for `topk`, and is above nothing.
+                inside = ((x >= low) & (x <= high)).all(dim=1, keepdim=True)
                 robust = (confidence[:, None] > thresholds[labels[:, 0]]) & inside
+                if guard.domains:
+                    robust = torch.from_numpy(guard.inside(x.numpy(), robust.numpy()))
             return scores, labels[:, 0], confidence, robust
 
     return GuardModule()

@@ -12,6 +12,7 @@ from typing import Any
 
 from vhagar.local.problem import LocalProblem
 from vhagar.network.network import confidence
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.result import Witness
 from vhagar.result.evidence import change_rows
 from vhagar.result.figure import FigureData, InputPanel, input_panels, picture
@@ -53,7 +54,7 @@ class LocalResult:
         """The answer, with bounds rounded outward."""
         everywhere = self.problem.everywhere
         clipping = "" if everywhere.clip else " without clipping"
-        under = f"under {everywhere.perturbation}{clipping}"
+        under = f"under {with_quotients(str(everywhere.perturbation))}{clipping}"
         noun = "input" if everywhere.domain.features else "image"
         image = f"the {noun}, classified {everywhere.source_name},"
         if self.witness is not None:

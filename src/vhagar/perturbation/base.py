@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.piece import AbstractPiece
+from vhagar.perturbation.quotients import with_quotients
 
 
 class Perturbation(ABC):
@@ -32,8 +33,8 @@ class Perturbation(ABC):
 
     @property
     def shown(self) -> str:
-        """The textual form for use in sentences, possibly abbreviated."""
-        return str(self)
+        """The textual form for use in sentences, possibly abbreviated, with numbers as `2/255`."""
+        return with_quotients(str(self)) if self.by_text else str(self)
 
     @property
     def canonical(self) -> str:

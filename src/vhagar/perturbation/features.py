@@ -17,6 +17,7 @@ from vhagar.perturbation.affine import AffinePiece
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.maps import AffineMap
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.perturbation.ranges import number
 
 # Names that could be read as numbers: those of other features.
@@ -97,11 +98,12 @@ class Features(Perturbation):
     def shown(self) -> str:
         """The textual form for a few features, and otherwise their number."""
         if len(self.chosen) <= _MOST_SHOWN:
-            return str(self)
+            names, radii = self.arguments()
+            return f"{self.name}({names},{with_quotients(radii)})"
         least, most = min(self.radii), max(self.radii)
         # Not rounded: a larger radius would say more than is proved.
         radii = number(least) if least == most else f"{number(least)} to {number(most)}"
-        return f"features({len(self.chosen)} features, {radii})"
+        return f"features({len(self.chosen)} features, {with_quotients(radii)})"
 
     @property
     def canonical(self) -> str:

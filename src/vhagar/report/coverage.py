@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Shape, Text
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.report.class_labels import extra_width, short_name
 from vhagar.report.data import Group, StudyData
 from vhagar.result import CoverageCounts, numbers
@@ -153,7 +154,11 @@ class CoverageCurve(AbstractFigure):
         step = max(len(self.points) // 5, 1)
         for size, _ in [*self.points[:-1:step], self.points[-1]]:
             x, _ = place(size, 0.0)
-            shapes.append(Text(x, bottom + 16, f"{size:g}", 11, "middle", "muted"))
+            label = with_quotients(repr(size))
+            label = label if "/" in label else f"{size:g}"
+            # A label in the middle would leave the figure at its right end.
+            anchor = "end" if size == largest else "middle"
+            shapes.append(Text(x, bottom + 16, label, 11, anchor, "muted"))
         shapes.append(Text((left + width) / 2, height - 6, "size s", 11, "middle", "muted"))
         return Drawing(width, height, self.title, shapes)
 
@@ -199,7 +204,7 @@ def coverage_curves(study: StudyData) -> list[CoverageCurve]:
         points = sorted(((numbers[place], bars.total) for numbers, bars in members), key=_size)
         family = skeleton
         for k, word in enumerate(_NUMBER.findall(members[0][1].group.perturbation or "")):
-            family = family.replace("#", "s" if k == place else word, 1)
+            family = family.replace("#", "s" if k == place else with_quotients(word), 1)
         name = members[0][1].group.network
         found.append(CoverageCurve(name, fingerprint, family + over(domain), tuple(points)))
     return found

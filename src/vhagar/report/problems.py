@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from vhagar.drawing.png import data_uri
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.report.data import Entry, StudyData
 from vhagar.report.gallery import WitnessFigure, witness_figure
 from vhagar.report.html import figure, paragraph, text
@@ -70,7 +71,7 @@ def reproduction(entry: Entry, study: StudyData) -> str:
     if question.perturbation is None:
         words = ["vhagar", "confidence", file, "--class", str(entry.source)]
     else:
-        words = ["vhagar", "verify", file, "--perturbation", question.perturbation]
+        words = ["vhagar", "verify", file, "--perturbation", with_quotients(question.perturbation)]
         words += ["--source", str(entry.source)]
         if entry.target is not None:
             words += ["--target", str(entry.target)]

@@ -79,7 +79,7 @@ def _subject(study: StudyData) -> str:
 
 def _some(names: Sequence[str], noun: str) -> str:
     if len(names) <= 3:
-        return " and ".join(names)
+        return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
     return f"{len(names)} {noun}"
 
 

@@ -114,7 +114,7 @@ class ModelComparison:
         """The comparison in words."""
         lines = [f"A: {self.first.name}", f"B: {self.second.name}"]
         for pair in self.pairs:
-            about = f"{pair.first.perturbation}{over(pair.first.over)}"
+            about = f"{pair.first.shown}{over(pair.first.over)}"
             lines.append(f"{about}: {pair.sentence}")
             lines += [coverage_line(each) for each in self.coverage_of(pair) if each.source is None]
         return [*lines, f"In all: {self.conclusion}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.report.html import (
     SHARES,
     block,
@@ -73,7 +74,7 @@ def _row(verdict: CoverageVerdict) -> str:
     label = "all" if verdict.source is None else str(verdict.source)
     sides = "".join(_side(counts) for counts in (verdict.first, verdict.second))
     return (
-        f"{cells([verdict.perturbation + over(verdict.domain), label])}{sides}"
+        f"{cells([with_quotients(verdict.perturbation) + over(verdict.domain), label])}{sides}"
         f"{cells([_PROVEN[verdict.more_robust]])}"
     )
 
@@ -86,7 +87,7 @@ def _side(counts: CoverageCounts | None) -> str:
 
 def _pairs(found: ModelComparison) -> str:
     parts = [
-        f"<article><h3>{text(f'{pair.first.perturbation}{over(pair.first.over)}')}</h3>{paragraph(pair.sentence)}"
+        f"<article><h3>{text(f'{pair.first.shown}{over(pair.first.over)}')}</h3>{paragraph(pair.sentence)}"
         f'<div class="three">{figure(pair)}</div></article>'
         for pair in found.pairs
     ]

@@ -72,13 +72,26 @@ class StudyCoverage:
             found.setdefault(key, []).append(each)
         return found
 
-    def lines(self, names: Mapping[str, str]) -> list[str]:
-        """Describe the coverage in words; `names` maps fingerprints to names of networks."""
-        return [
-            f"{names[network]}, {perturbation}{'' if clip else ' unclipped'}{over(domain)}: "
-            f"{total_words(found)}"
-            for (network, perturbation, clip, domain), found in self.groups().items()
-        ]
+    def labels(
+        self, names: Mapping[str, str], shown: Mapping[tuple[str, str], str]
+    ) -> dict[tuple[str, str, bool, str], str]:
+        """What each of the groups is called.
+
+        `names` maps fingerprints to names of networks; `shown` maps perturbations and domains to
+        perturbations with the names that the domain has for features.
+        """
+        return {
+            (network, text, clip, domain): f"{names[network]}, "
+            f"{shown.get((text, domain), text)}{'' if clip else ' unclipped'}{over(domain)}"
+            for network, text, clip, domain in self.groups()
+        }
+
+    def lines(
+        self, names: Mapping[str, str], shown: Mapping[tuple[str, str], str] | None = None
+    ) -> list[str]:
+        """Describe the coverage in words; `names` and `shown` are as for `labels`."""
+        labels = self.labels(names, shown or {})
+        return [f"{labels[key]}: {total_words(found)}" for key, found in self.groups().items()]
 
     def plain(self) -> dict[str, Any]:
         """Convert to JSON's own types; `from_plain` reads them."""

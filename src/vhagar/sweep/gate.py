@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from vhagar.result import BoundKind
 from vhagar.result.requirement import Facts, Judged, Requirement
-from vhagar.sweep.class_coverage import over, total
+from vhagar.sweep.class_coverage import total
 from vhagar.sweep.store import Store
 
 _CLOSED = ("closed", "robust")
@@ -34,7 +34,8 @@ def _problems(store: Store) -> Iterator[tuple[str, Facts, float]]:
             upper = math.inf
         facts = Facts(lower, upper, row["status"] in _CLOSED)
         targets = ", ".join(map(question.class_name, question.targets))
-        about = f"{names[question.network]}, {question.shown}"
+        unclipped = "" if question.clip else " unclipped"
+        about = f"{names[question.network]}, {question.shown}{unclipped}"
         source = question.class_name(question.source)
         asked = f"{about}, class {source} to {targets}{question.over}"
         yield asked, facts, row["seconds"]
@@ -48,8 +49,20 @@ def _relies_on_marabou(store: Store, number: int) -> bool:
 
 def _coverages(store: Store) -> Iterator[tuple[str, Facts, float]]:
     coverage = store.coverage()
+    if coverage is None:
+        return
     names = {row["fingerprint"]: row["name"] for row in store.rows("networks")}
-    groups = {} if coverage is None else coverage.groups()
-    for (network, perturbation, _, domain), own in groups.items():
+    labels = coverage.labels(names, shown_perturbations(store))
+    for key, own in coverage.groups().items():
         seconds = sum(each.coverage.seconds for each in own)
-        yield f"{names[network]}, {perturbation}{over(domain)}", Facts(counts=total(own)), seconds
+        yield labels[key], Facts(counts=total(own)), seconds
+
+
+def shown_perturbations(store: Store) -> dict[tuple[str, str], str]:
+    """For each perturbation and the name of its domain: the perturbation in words for readers."""
+    questions = map(store.question, store.rows("problems"))
+    return {
+        (each.perturbation, "" if each.domain is None else str(each.domain)): each.shown
+        for each in questions
+        if each.perturbation is not None
+    }

@@ -10,6 +10,7 @@ from functools import cached_property
 from vhagar.network import Network
 from vhagar.perturbation import Domain, Perturbation, parse
 from vhagar.perturbation.domain.names import Names
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.problem import Problem
 
 
@@ -97,9 +98,9 @@ class Question:
 
 
 def shown_perturbation(text: str | None, domain: Domain | None) -> str:
-    """A perturbation's textual form, with the names that a domain has for features."""
+    """A perturbation's textual form for readers, with the names that a domain has for features."""
     if text is None or domain is None or not domain.features:
-        return text or ""
+        return with_quotients(text or "")
     return parse(text).settled(domain).shown
 
 
