@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vhagar_check import cone_proofs
 from vhagar_check.cone_proofs import with_cuts
 from vhagar_check.container import Block
 from vhagar_check.cuts import Cut, Weighted
@@ -159,7 +160,12 @@ FORGERIES: dict[str, tuple[str, Callable[[Entry], None]]] = {
     "a child that is true": ("that is none", lambda e: e["tree"].__setitem__(-1, False)),
     "no tree": ("no tree", lambda e: e.update(tree=[])),
     "a huge tree": ("too many leaves", lambda e: e.update(tree=[0] * 2**13)),
+    "a tree that is none": ("no tree", lambda e: e.update(tree=0)),
+    "a leaf of another number": ("that is none", lambda e: e["tree"].__setitem__(-1, 1)),
+    "a node without a copy": ("that is none", lambda e: e["tree"][0].pop()),
+    "a node of truths": ("that is none", lambda e: e["tree"][0].__setitem__(0, False)),
     "no layer": ("layer that there is not", lambda e: e.update(layer=2)),
+    "a layer that is true": ("layer that there is not", lambda e: e.update(layer=True)),
     "a layer below": ("layer", lambda e: e.update(layer=0)),
     "a unit too many": ("that there are not", lambda e: e.update(units=[1, 5])),
     "units out of order": ("not in order", lambda e: e.update(units=[3, 1])),
@@ -182,11 +188,104 @@ def test_forged_cuts_are_refused(name: str) -> None:
         with_cuts(own, [block(entry, a, b, tables)])
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"cuts": []}, "no cuts"),
+        ({"cuts": {"layer": 0}}, "no cuts"),
+        ({"cuts": [None], "limits": [0.0]}, "not understood"),
+    ],
+)
+def test_a_block_has_cuts_and_nothing_else(content: Entry, message: str) -> None:
+    text = json.dumps(content).encode()
+    with pytest.raises(Rejected, match=message):
+        with_cuts(
+            region_of(network(np.random.default_rng(9))), [struct.pack("<I", len(text)) + text]
+        )
+
+
+def test_numbers_behind_the_last_cut_are_refused() -> None:
+    rng = np.random.default_rng(9)
+    own = region_of(network(rng))
+    raw = block(*described(own, rng, 1, [1, 3], 1))
+    assert len(with_cuts(own, [raw, raw]).cuts) == 2
+    with pytest.raises(Rejected, match="too many numbers"):
+        with_cuts(own, [raw, raw + bytes(8)])
+
+
+def test_a_region_has_a_limited_number_of_cuts_and_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks count together: each is small, and what is kept of them is not."""
+    rng = np.random.default_rng(9)
+    own = region_of(network(rng))
+    raw = block(*described(own, rng, 1, [1, 3], 1))
+    for limit in ({"_MOST_CUTS": 3}, {"_MOST_UNITS": 6}):
+        with monkeypatch.context() as patch:
+            for name, value in limit.items():
+                patch.setattr(cone_proofs, name, value)
+            assert len(with_cuts(own, [raw] * 3).cuts) == 3
+            with pytest.raises(Rejected, match="too many"):
+                with_cuts(own, [raw] * 4)
+
+
+def halfway(size: int) -> Region:
+    """Every unit is 0 for one half of the range of its own input."""
+    stages = (Dense(np.eye(size), np.full(size, -0.5)),), (Dense(np.eye(size), np.zeros(size)),)
+    return region_of(Network(stages, (size,)))
+
+
+def test_every_leaf_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs of three units are decided in both copies, but for one, in as many leaves as may be."""
+    own, bits = halfway(3), 5
+    nodes: list[Any] = [0]
+    for k in range(bits):  # the last one is the first that is decided: its bit is the highest
+        nodes = [[0, k // 2, k % 2], *nodes, *nodes]
+    entry = {"layer": 0, "units": [0, 1, 2], "seen": [[0, 1, 2]], "tree": nodes}
+    signs = (np.arange(2**bits)[:, None] >> np.arange(bits)) & 1
+    p, q = signs[:, 0::2].astype(float), np.hstack([signs[:, 1::2], np.zeros((2**bits, 1))])
+    a, b = np.ones(3), np.array([1.0, 1.0, 0.0])
+    monkeypatch.setattr(cone_proofs, "_MOST_LEAVES", 2**bits)
+    monkeypatch.setattr(cone_proofs, "_BATCH", 5)
+    (cut,) = with_cuts(own, [block(entry, a, b, [(p, q)])]).cuts
+    assert 2.5 <= cut.limit == pytest.approx(2.5)
+    for useless in range(2**bits):
+        other = p.copy()
+        other[useless] += 100.0
+        (cut,) = with_cuts(own, [block(entry, a, b, [(other, q)])]).cuts
+        assert cut.limit > 50
+    monkeypatch.setattr(cone_proofs, "_MOST_LEAVES", 2**bits - 1)
+    with pytest.raises(Rejected, match="too many leaves"):
+        with_cuts(own, [block(entry, a, b, [(p, q)])])
+
+
+def test_one_leaf_is_a_tree() -> None:
+    own = halfway(2)
+    entry = {"layer": 0, "units": [0, 1], "seen": [[0, 1]], "tree": [0]}
+    half = np.full((1, 2), 0.5)
+    (cut,) = with_cuts(own, [block(entry, np.ones(2), np.zeros(2), [(half, 0 * half)])]).cuts
+    assert 1 <= cut.limit == pytest.approx(1)
+
+
+def test_signs_that_the_units_do_not_depend_on_decide_nothing() -> None:
+    """Neurons outside of the part of the network that is looked at, behind it and within it."""
+    rng = np.random.default_rng(9)
+    own = region_of(convolutional(rng))
+    units = [0, 4]  # one place of both channels: they see four of nine places of two channels
+    _, _, inside = own.bounds.around(1, np.array(units))
+    assert inside is not None
+    entry, a, b, tables = described(own, rng, 1, units, 2)
+    (cut,) = with_cuts(own, [block(entry, a, b, tables)]).cuts
+    strange = [n for n in entry["seen"][0] if n not in inside[0]]
+    assert min(strange) < inside[0].max() < max(strange)
+    for n in strange:
+        for copy in (0, 1):
+            twice = {**entry, "tree": [[0, n, copy], *entry["tree"], *entry["tree"]]}
+            doubled = [tuple(np.concatenate([part, part]) for part in both) for both in tables]
+            (other,) = with_cuts(own, [block(twice, a, b, doubled)]).cuts
+            assert other.limit == cut.limit
+
+
 def test_a_tree_has_a_limited_depth() -> None:
-    net = Network(
-        ((Dense(np.eye(80), np.full(80, -0.5)),), (Dense(np.eye(80), np.zeros(80)),)), (80,)
-    )
-    own = region_of(net)
+    own = halfway(80)
     for depth, refused in ((64, False), (65, True)):
         tree: list[Any] = [0]
         for n in range(depth):
@@ -324,26 +423,102 @@ def test_weights_of_cuts_must_be_finite_and_not_negative(kind: int, value: float
         values(small(), kind, numbers)
 
 
+SIZES = np.array([2.0, 3.0, 4.0])
+
+
+def lost_and_allowed(
+    cuts: Weighted, a: np.ndarray, b: np.ndarray, constant: float = 0.0, error: float = 0.0
+) -> tuple[Fraction, Fraction]:
+    """What rounding makes of coefficients and constant, times the outputs' sizes, and its bound."""
+    begun = a, b, np.array([constant]), np.array([error])
+    on_s, on_t, total, bound = cuts.taken_off(0, *begun, SIZES)
+    exact = cuts.exactly_taken_off(0, Exact.of(a[0]), Exact.of(b[0]))
+    lost = abs(Fraction(float(total[0])) - Fraction(constant) - exact[2])
+    for found, right in ((on_s, exact[0]), (on_t, exact[1])):
+        for n, number in enumerate(right.fractions()):
+            lost += abs(Fraction(float(found[0, n])) - number) * Fraction(SIZES[n])
+    return lost, Fraction(float(bound[0]))
+
+
 @pytest.mark.parametrize("limit", [1e-9 / 3, 1e9 / 3])
 def test_the_rounding_of_cuts_is_paid_for(limit: float) -> None:
     """What is taken off nearly cancels numbers that are 10^15 times as large as the rest."""
-    a, b = np.zeros((2, 1, 3))
     cut = Cut(0, np.array([0, 2]), np.array([0.1, 0.3]), np.array([0.7, -0.9]), limit)
     given = np.array([[1e14 / 3, 5.0, 1e15 / 7]]), np.array([[-1e14 / 9, 1.0, 3e14 / 7]])
     weighted = Weighted((cut, cut), np.array([[1e15 / 3, 1e14 / 7]]))
-    size = np.array([2.0, 3.0, 4.0])
+    lost, allowed = lost_and_allowed(weighted, *given)
+    assert 0 < lost <= allowed < 10**4 * lost
     zero = np.zeros(1)
-    on_s, on_t, constant, error = weighted.taken_off(0, *given, zero, zero, size)
-    exact = weighted.exactly_taken_off(0, *(Exact.of(part[0]) for part in given))
-    lost = abs(Fraction(float(constant[0])) - exact[2])
-    for found, right in ((on_s, exact[0]), (on_t, exact[1])):
-        for n, number in enumerate(right.fractions()):
-            lost += abs(Fraction(float(found[0, n])) - number) * Fraction(size[n])
-    assert 0 < lost <= Fraction(float(error[0]))
-    assert float(error[0]) < 1e4 * float(lost)
-    assert weighted.taken_off(1, *given, zero, zero, size) == (*given, zero, zero)
-    tiny = Weighted((replace(cut, a=cut.a * 1e-200, b=0 * cut.b, limit=0.0),), np.array([[1e-200]]))
-    assert tiny.taken_off(0, a, b, zero, zero, size)[3][0] >= 2.0**-1022 * size.sum()
+    assert weighted.taken_off(1, *given, zero, zero, SIZES) == (*given, zero, zero)
+    nothing = Weighted((cut, cut), np.zeros((1, 2)))
+    assert nothing.taken_off(0, *given, zero, zero, SIZES)[3] is zero
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "on_a", "on_b", "limit", "constant"),
+    [
+        (1e16 / 3, 0.0, 0.3, 0.0, 0.0, 0.0),
+        (0.0, 1e16 / 3, 0.0, 0.3, 0.0, 0.0),
+        (1e16 / 3, -1e16 / 3, 0.3, 0.3, 0.0, 0.0),
+        (0.0, 0.0, 1e16 / 3, 0.0, 0.0, 0.0),
+        (0.0, 0.0, 0.0, 1e16 / 3, 0.0, 0.0),
+        (0.0, 0.0, 0.0, 0.0, 1e16 / 3, 0.0),
+        (0.0, 0.0, 0.0, 0.0, -1e16 / 3, 0.0),
+        (0.0, 0.0, 0.0, 0.0, 0.3, 1e16 / 3),
+        (0.0, 0.0, 0.0, 0.0, 0.3, -1e16 / 3),
+    ],
+)
+@pytest.mark.parametrize("weights", [(0.7,), (7e-17, 0.7), (0.7, 0.7000001, 7e-17)])
+def test_everything_that_is_rounded_is_paid_for(
+    a: float,
+    b: float,
+    on_a: float,
+    on_b: float,
+    limit: float,
+    constant: float,
+    weights: tuple[float, ...],
+) -> None:
+    """One number is large at a time, so that nothing else can pay for its rounding."""
+    unit, row = np.array([1]), np.array([[0.0, 1.0, 0.0]])
+    cuts = tuple(
+        Cut(0, unit, np.array([sign * on_a]), np.array([sign * on_b]), sign * limit)
+        for sign in (1.0, -1.0, 1.0)[: len(weights)]
+    )
+    weighted = Weighted(cuts, np.array([weights]))
+    lost, allowed = lost_and_allowed(weighted, a * row, b * row, constant)
+    assert 0 < lost <= allowed
+    # What was lost before is not forgotten.
+    assert lost_and_allowed(weighted, a * row, b * row, constant, 1e20)[1] >= 10**20
+
+
+def test_rounding_adds_up_over_many_cuts() -> None:
+    """Each takes off less than half of what float64 can tell from 1: all of it is lost."""
+    count, little = 1000, 0.99 * 2.0**-54
+    cut = Cut(0, np.array([1]), np.array([little]), np.array([0.0]), 0.0)
+    row = np.array([[0.0, 1.0, 0.0]])
+    weighted = Weighted((cut,) * count, np.ones((1, count)))
+    lost, allowed = lost_and_allowed(weighted, row, 0 * row)
+    assert lost == count * Fraction(little) * 3
+    assert lost <= allowed
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_cuts_lose_to_underflow_is_paid_for(count: int) -> None:
+    """Also where subnormal numbers are flushed to 0: one product for each cut and copy."""
+    cut = Cut(0, np.array([0, 2]), np.full(2, 1e-200), np.full(2, 1e-200), 0.0)
+    zeros = np.zeros((1, 3))
+    weighted = Weighted((cut,) * count, np.full((1, count), 1e-200))
+    _, allowed = lost_and_allowed(weighted, zeros, zeros)
+    assert allowed >= 2 * count * Fraction(2.0**-1022) * Fraction(SIZES.sum())
+
+
+def test_a_weight_of_one_is_a_weight() -> None:
+    cut = Cut(0, np.array([1]), np.array([2.0]), np.array([3.0]), 5.0)
+    zeros, zero = np.zeros((1, 3)), np.zeros(1)
+    a, b, constant, _ = Weighted((cut,), np.ones((1, 1))).taken_off(
+        0, zeros, zeros, zero, zero, SIZES
+    )
+    assert (a[0, 1], b[0, 1], constant[0]) == (-2.0, -3.0, 5.0)
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,19 @@ def halves(seed: int) -> Network:
     )
 
 
+def cut_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Look for cuts at every node, whatever they cost."""
+    patch.setattr(cone_separation, "_LARGEST_PART", math.inf)
+    patch.setattr(cone_separation, "may_help", lambda bounds: True)
+    patch.setattr(cone_cutting, "_SHARE", math.inf)
+    patch.setattr(cone_cutting, "_WORTH", 1e-6)
+    patch.setattr(cone_cutting.ConeCutting, "_enough", lambda *given: 0.0)
+
+
 @pytest.fixture
 def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Cuts are looked for at every node; the numbers of those found."""
-    monkeypatch.setattr(cone_separation, "_LARGEST_PART", math.inf)
-    monkeypatch.setattr(cone_separation, "may_help", lambda bounds: True)
-    monkeypatch.setattr(cone_cutting, "_SHARE", math.inf)
-    monkeypatch.setattr(cone_cutting, "_WORTH", 1e-6)
-    monkeypatch.setattr(cone_cutting.ConeCutting, "_enough", lambda *given: 0.0)
+    cut_everywhere(monkeypatch)
     found, separate = [], RegionModel.separate
 
     def counted(model: RegionModel, *given: object) -> bool:
