@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from collections.abc import Callable
@@ -87,9 +88,13 @@ def described(
 
 
 def block(
-    entry: Entry, a: np.ndarray, b: np.ndarray, tables: list[tuple[np.ndarray, np.ndarray]]
+    entry: Entry,
+    a: np.ndarray,
+    b: np.ndarray,
+    tables: list[tuple[np.ndarray, np.ndarray]],
+    **more: Any,
 ) -> bytes:
-    text = json.dumps({"cuts": [entry]}).encode()
+    text = json.dumps({"cuts": [entry], **more}).encode()
     parts = [part.astype("<f8").tobytes() for part in (a, b)]
     parts += [part.astype("<f4").tobytes() for both in tables for part in both]
     return struct.pack("<I", len(text)) + text + b"".join(parts)
@@ -189,19 +194,19 @@ def test_forged_cuts_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("more", "message"),
     [
         ({"cuts": []}, "no cuts"),
         ({"cuts": {"layer": 0}}, "no cuts"),
-        ({"cuts": [None], "limits": [0.0]}, "not understood"),
+        ({"limits": [0.0]}, "not understood"),
     ],
 )
-def test_a_block_has_cuts_and_nothing_else(content: Entry, message: str) -> None:
-    text = json.dumps(content).encode()
+def test_a_block_has_cuts_and_nothing_else(more: Entry, message: str) -> None:
+    rng = np.random.default_rng(9)
+    own = region_of(network(rng))
+    raw = block(*described(own, rng, 1, [1, 3], 1), **more)
     with pytest.raises(Rejected, match=message):
-        with_cuts(
-            region_of(network(np.random.default_rng(9))), [struct.pack("<I", len(text)) + text]
-        )
+        with_cuts(own, [raw])
 
 
 def test_numbers_behind_the_last_cut_are_refused() -> None:
@@ -217,14 +222,13 @@ def test_a_region_has_a_limited_number_of_cuts_and_units(monkeypatch: pytest.Mon
     """All blocks count together: each is small, and what is kept of them is not."""
     rng = np.random.default_rng(9)
     own = region_of(network(rng))
-    raw = block(*described(own, rng, 1, [1, 3], 1))
-    for limit in ({"_MOST_CUTS": 3}, {"_MOST_UNITS": 6}):
+    first, other = (block(*described(own, rng, 1, units, 1)) for units in ([2], [1, 3]))
+    for name, value in (("_MOST_CUTS", 3), ("_MOST_UNITS", 5)):
         with monkeypatch.context() as patch:
-            for name, value in limit.items():
-                patch.setattr(cone_proofs, name, value)
-            assert len(with_cuts(own, [raw] * 3).cuts) == 3
+            patch.setattr(cone_proofs, name, value)
+            assert len(with_cuts(own, [first, other, other]).cuts) == 3
             with pytest.raises(Rejected, match="too many"):
-                with_cuts(own, [raw] * 4)
+                with_cuts(own, [first, other, other, first])
 
 
 def halfway(size: int) -> Region:
@@ -265,7 +269,9 @@ def test_one_leaf_is_a_tree() -> None:
     assert 1 <= cut.limit == pytest.approx(1)
 
 
-def test_signs_that_the_units_do_not_depend_on_decide_nothing() -> None:
+def test_signs_that_the_units_do_not_depend_on_decide_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Neurons outside of the part of the network that is looked at, behind it and within it."""
     rng = np.random.default_rng(9)
     own = region_of(convolutional(rng))
@@ -273,15 +279,22 @@ def test_signs_that_the_units_do_not_depend_on_decide_nothing() -> None:
     _, _, inside = own.bounds.around(1, np.array(units))
     assert inside is not None
     entry, a, b, tables = described(own, rng, 1, units, 2)
-    (cut,) = with_cuts(own, [block(entry, a, b, tables)]).cuts
     strange = [n for n in entry["seen"][0] if n not in inside[0]]
     assert min(strange) < inside[0].max() < max(strange)
-    for n in strange:
-        for copy in (0, 1):
-            twice = {**entry, "tree": [[0, n, copy], *entry["tree"], *entry["tree"]]}
-            doubled = [tuple(np.concatenate([part, part]) for part in both) for both in tables]
-            (other,) = with_cuts(own, [block(twice, a, b, doubled)]).cuts
-            assert other.limit == cut.limit
+    found, expected = [], []
+    for n, copy, _ in itertools.product(strange, (0, 1), range(4)):
+        twice = {**entry, "tree": [[0, n, copy], *entry["tree"], *entry["tree"]]}
+        # Both sides have multipliers of their own: a sign that counted would show.
+        sides = [
+            tuple(np.tile(part, (2, 1)) * rng.uniform(0, 2, (6, part.shape[1])) for part in both)
+            for both in tables
+        ]
+        raw = block(twice, a, b, sides)
+        found.append(with_cuts(own, [raw]).cuts[0].limit)
+        with monkeypatch.context() as patch:
+            patch.setattr(Bounds, "around", lambda self, _, neurons: (self, neurons, None))
+            expected.append(with_cuts(own, [raw]).cuts[0].limit)
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_tree_has_a_limited_depth() -> None:
@@ -450,6 +463,8 @@ def test_the_rounding_of_cuts_is_paid_for(limit: float) -> None:
     assert 0 < lost <= allowed < 10**4 * lost
     zero = np.zeros(1)
     assert weighted.taken_off(1, *given, zero, zero, SIZES) == (*given, zero, zero)
+    exact = tuple(Exact.of(part[0]) for part in given)
+    assert weighted.exactly_taken_off(1, *exact) == (*exact, 0)
     nothing = Weighted((cut, cut), np.zeros((1, 2)))
     assert nothing.taken_off(0, *given, zero, zero, SIZES)[3] is zero
 
@@ -468,7 +483,7 @@ def test_the_rounding_of_cuts_is_paid_for(limit: float) -> None:
         (0.0, 0.0, 0.0, 0.0, 0.3, -1e16 / 3),
     ],
 )
-@pytest.mark.parametrize("weights", [(0.7,), (7e-17, 0.7), (0.7, 0.7000001, 7e-17)])
+@pytest.mark.parametrize("weights", [(0.7,), (7e9 / 3,), (7e-17, 0.7), (0.7, 0.7000001, 7e-17)])
 def test_everything_that_is_rounded_is_paid_for(
     a: float,
     b: float,

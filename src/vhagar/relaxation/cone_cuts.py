@@ -112,10 +112,3 @@ def leaf_signs(cut: ConeCut) -> list[list[tuple[Split, bool]]]:
             waiting += [[*path, (node, True)], [*path, (node, False)]]
     assert not waiting, "a tree ends with its last leaf"
     return found
-
-
-def coefficients_of(cut: ConeCut, size: int) -> tuple[Array, Array]:
-    """The cut's coefficients on all `size` units of its layer, `(1, size)` each."""
-    a, b = np.zeros((2, 1, size))
-    a[0, cut.units], b[0, cut.units] = cut.a, cut.b
-    return a, b

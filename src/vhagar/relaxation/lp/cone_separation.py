@@ -92,9 +92,7 @@ class ConeSeparator:
         self.possible = sum(task.most for task in tasks)
         if self.possible < total:
             return []
-        found = (
-            cone_cut(task.cone, task.a, task.b, task.value - worth, _MOST_LPS) for task in tasks
-        )
+        found = (task.cut(worth) for task in tasks)
         return [cut for cut in found if cut is not None]
 
     def _tasks(self, primal: Array, wanted: dict[int, tuple[Array, Array]]) -> Iterator[_Task]:
