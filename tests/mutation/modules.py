@@ -36,7 +36,7 @@ _OF_CHECKER = {
     "crops": "crops",
     "definite": "definite",
     "entering": "entering",
-    "cone_proofs": "cuts",
+    "cone_proofs": "cone_proofs",
     "cuts": "cuts",
     "evaluation": "vectors verdict tightenings quadratic",
     "exact": "numbers",
