@@ -1530,6 +1530,7 @@ DOMAINS = {
 }
 
 _CUTS = "tests/check/test_cuts.py"
+_CONE_SEARCH = "tests/relaxation/lp/test_cone_search.py"
 _CONES, _CONE_TESTS = "vhagar_check.cone_proofs", "tests/check/test_cone_proofs.py"
 
 CUTS = {
@@ -1604,6 +1605,30 @@ CUTS = {
         "found.signs[layer, place] = signs",
         "found.signs[layer, place - 1] = signs",
         f"{_CONE_TESTS}::test_a_limit_holds_for_all_pairs",
+    ),
+    "a cut that its smallest leaf limits": _tested(
+        "vhagar.relaxation.lp.cone",
+        "[leaf.path for leaf in leaves]).max())",
+        "[leaf.path for leaf in leaves]).min())",
+        f"{_CONE_SEARCH}::test_cuts_hold_for_every_pair",
+    ),
+    "a cut whose leaves have the other sign": _tested(
+        "vhagar.relaxation.lp.cone",
+        "(1 if positive else 2)",
+        "(2 if positive else 1)",
+        f"{_CONE_SEARCH}::test_a_cut_is_nearly_the_maximum_and_below_the_relaxation",
+    ),
+    "cuts that cost nothing": _tested(
+        "vhagar.relaxation.cone_cuts",
+        "constant = constant + self.weights[:, k] * cut.limit",
+        "constant = constant + 0.0 * self.weights[:, k]",
+        f"{_CONE_SEARCH}::test_weights_are_added_outward",
+    ),
+    "cuts whose rounding is forgotten": _tested(
+        "vhagar.relaxation.cone_cuts",
+        "error = error + unit(terms, a) * (weight @ size + paid)",
+        "error = error + 0.0 * paid",
+        f"{_CONE_SEARCH}::test_weights_are_added_outward",
     ),
     "a certificate that gives a cut's weight to another cut": _tested(
         "vhagar.search.proof_store",

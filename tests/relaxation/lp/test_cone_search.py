@@ -97,6 +97,33 @@ def test_cuts_hold_for_every_pair(text: str, clip: bool, linear: bool) -> None:
     assert found
 
 
+@pytest.mark.parametrize("text", ["linf(0.3)", "brightness([0,0.3])", "rotation(30)"])
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_cuts_hold_whatever_the_size_of_weights(text: str, offset: float) -> None:
+    """Layers of weights that are large and small in turn, and biases that are far larger."""
+    found = 0
+    for seed, scales in enumerate(((1e3, 1e-3), (1e-8, 1e8), (1e15, 1e-15), (1e30, 1e-20))):
+        rng = np.random.default_rng(seed)
+        layers = list(halves(rng).layers)
+        for place, scale in zip((0, 2), scales, strict=True):
+            layer = layers[place]
+            bias = scale * (layer.flat_bias + offset)
+            shapes = layer.in_shape, layer.out_shape
+            layers[place] = SparseAffine(scale * layer.matrix.toarray(), bias, *shapes)
+        network = Network(tuple(layers), SHAPE)
+        exact = ExactNetwork(network)
+        for bounds in bounds_of(network, text, True):
+            cuts = cuts_of(bounds, rng)
+            found += len(cuts)
+            for pair in pairs(bounds.piece, rng, 10):
+                first, second = (outputs(exact(x), network, 1) for x in (pair.exact, pair.exact_p))
+                for cut in cuts:
+                    value = rationals(cut.a) @ first[cut.units]
+                    value += rationals(cut.b) @ second[cut.units]
+                    assert value <= Fraction(cut.limit)
+    assert found or offset
+
+
 def test_a_cut_is_nearly_the_maximum_and_below_the_relaxation() -> None:
     """All corners of the pixels of a half, both copies: a ReLU network's maximum over a box need
     not be at one, but is not far above."""
