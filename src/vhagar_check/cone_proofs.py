@@ -20,8 +20,9 @@ from vhagar_check.formula import Decisions
 from vhagar_check.layers import Floats, Indices
 from vhagar_check.regions import Numbers, Region, ascending, from_tables, undecided_among
 
-# More than a useful cut has. They limit the work: every leaf is one evaluation of the formula.
-_MOST_CUTS, _MOST_LEAVES, _DEEPEST = 2**16, 2**12, 64
+# More than useful cuts have. They limit the work, for every leaf is one evaluation of the formula,
+# and what is kept of a region's cuts: the coefficients of their units.
+_MOST_CUTS, _MOST_UNITS, _MOST_LEAVES, _DEEPEST = 2**16, 2**22, 2**12, 64
 _KEYS = frozenset({"layer", "units", "seen", "tree"})
 # How many leaves are bounded at once.
 _BATCH = 256
@@ -32,6 +33,7 @@ Tables = list[tuple[Floats, Floats]]
 def with_cuts(region: Region, blocks: Iterable[bytes]) -> Region:
     """A region with the cuts of its CUTS blocks, as far as they are proved."""
     found: list[Cut] = []
+    units = 0
     for raw in blocks:
         about, data = split_json(raw)
         require_keys(about, frozenset({"cuts"}), "description of cuts")
@@ -39,7 +41,11 @@ def with_cuts(region: Region, blocks: Iterable[bytes]) -> Region:
         if not isinstance(entries, list) or not 0 < len(entries) <= _MOST_CUTS - len(found):
             raise Rejected("a block has no cuts, or the region too many")
         reader = Numbers(data)
-        found += [_read(region, entry, reader) for entry in entries]
+        for entry in entries:
+            found.append(_read(region, entry, reader))
+            units += len(found[-1].units)
+            if units > _MOST_UNITS:
+                raise Rejected("the cuts of a region are about too many units")
         reader.finish()
     return replace(region, cuts=tuple(found))
 

@@ -26,7 +26,7 @@ _LIMITS = {
     b"REGN": 2**28,
     b"REFN": 2**28,
     b"TIGH": 2**28,
-    b"CUTS": 2**28,
+    b"CUTS": 2**24,
     b"SPEC": 2**28,
     b"BOXS": 2**28,
     b"PROF": 2**24,

@@ -79,8 +79,8 @@ def proof_groups(blocks: list[Block]) -> list[ProofGroup]:
 def _may_refine(block: Block, group: ProofGroup) -> bool:
     """Whether a block may come next: refinements, then tightenings or cuts, before any proof."""
     region, before, proofs = group
-    late = any(other.tag not in ("REFN", block.tag) for other in before)
-    return region.tag == "REGN" and not proofs and not late
+    in_order = not before or before[-1].tag in ("REFN", block.tag)
+    return region.tag == "REGN" and not proofs and in_order
 
 
 def _shared_out(groups: list[ProofGroup], workers: int) -> list[ProofGroup]:

@@ -17,8 +17,10 @@ from vhagar.attack.run import _Rounds
 from vhagar.attack.score_gradients import joint_gradients, leads, scores_and_pull
 from vhagar.network import Affine, Relu
 from vhagar.options import Options
+from vhagar.reduction import LINEAR_REDUCTIONS
 from vhagar.result import Run, Witness
 from vhagar.runtime.deadline import Deadline
+from vhagar.search.node_search import NodeSearch
 from vhagar.search.rounds import SearchInRounds
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -94,6 +96,19 @@ def test_it_starts_from_given_inputs() -> None:
     problem = Problem(network, perturbation="linf(0.05)", source=0, targets=1)
     run, _ = found_by(problem, dataset=np.array([[0.9, 0.9], [at, 0.4]]))
     assert run.interval.lower > 0.5
+
+
+@pytest.mark.parametrize("dataset", [None, EXAMPLES / "mnist_images.npz"])
+def test_a_search_for_another_form_of_the_problem_attacks_the_inputs_themselves(
+    dataset: Path | None,
+) -> None:
+    """Contrast without clipping is searched with one more entry, which no data set has."""
+    path = EXAMPLES / "mnist_3x50_pgd.onnx"
+    problem = Problem(path, perturbation="contrast([0.5,1.5])", source=2, targets=3, clip=False)
+    run = Run(problem, Options(workers=0, dataset=dataset), reductions=LINEAR_REDUCTIONS)
+    assert run.problem.domain.size == problem.domain.size + 1
+    NodeSearch(run, attack=True).attack_first(Deadline())
+    assert run.interval.lower > 0
 
 
 def test_numbers_beyond_float64_lead_nowhere() -> None:

@@ -5,7 +5,7 @@
 
 writes these vectors anew, or only those made of the certificates named, and leaves the others
 (`make_vectors`) as they are: boxes of inputs, slopes, changes tied to the input, spectral norms,
-tightenings, domains with their conditions, and one image.
+tightenings, cuts, domains with their conditions, and one image.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from vhagar_check.box_proofs import LEAF
 from ..search.test_input_search import certified as certified_by_boxes
 from ..search.test_input_search import changing
 from . import condition_vectors as conditions
+from . import cut_vectors as cuts
 from . import test_box_proofs as boxes
 from . import test_quadratic as quadratic
 from . import test_spectral as spectral
 from . import test_tightenings as tightenings
+from .editing import Certificate
 from .make_vectors import VECTORS, _case, _file
 from .test_one_image import another_image, image, written
 from .test_verdict import Change, forged, network
@@ -111,6 +113,7 @@ VALID: dict[str, tuple[str, Make]] = {
     "one image": ("local", _of_one_image("linf(0.05)")),
     "one image brightness": ("local", _of_one_image("brightness([-0.1,0.1])")),
     **conditions.VALID,
+    **cuts.VALID,
 }
 
 
@@ -198,6 +201,11 @@ def _cases(folder: Path, wanted: set[str]) -> Iterator[dict[str, Any]]:
     for name, forge in tightenings.VECTORS.items() if "tightened" in wanted else ():
         forge(VECTORS / "twelve_inputs.onnx", VECTORS / _file("tightened"), VECTORS / _file(name))
         yield _case(name, "twelve_inputs", None)
+    for name, edit in cuts.INVALID.items() if "cuts" in wanted else ():
+        changed = Certificate.read(VECTORS / _file("cuts"))
+        edit(changed)
+        changed.write(VECTORS / _file(name))
+        yield _case(name, VALID["cuts"][0], None)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ LIMITS = {
     b"REFN": 2**28,
     b"SPEC": 2**28,
     b"TIGH": 2**28,
-    b"CUTS": 2**28,
+    b"CUTS": 2**24,
     b"BOXS": 2**28,
     b"PROF": 2**24,
     b"END ": 32,

@@ -1,223 +1,30 @@
-"""Cuts: their limits hold, and a certificate proves no more by them than follows."""
+"""Cuts in a certificate: it proves no more by them than follows, and pays for all rounding."""
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from vhagar_check.cone_proofs import with_cuts
+from vhagar_check import check
 from vhagar_check.container import Block
 from vhagar_check.cuts import Cut, Weighted
 from vhagar_check.errors import Rejected
 from vhagar_check.evaluation import proof_groups
 from vhagar_check.exact import Exact
-from vhagar_check.formula import Bounds, Decisions
+from vhagar_check.formula import Decisions
 from vhagar_check.hexagon import exact_offset
-from vhagar_check.layers import Conv, Dense, Network
-from vhagar_check.neuron_bounds import quick_bounds
-from vhagar_check.perturbations import pieces
-from vhagar_check.pieces import Domain
+from vhagar_check.layers import Dense, Network
 from vhagar_check.proofs import CONTRADICTION, MULTIPLIERS, Prover, Question
 from vhagar_check.rational import ExactBounds
 from vhagar_check.regions import EQUAL, OFF, ON, PAIR, Region
 
-from .test_formula import activations, network, pairs
-
-SHAPE = (1, 4, 4)
-Entry = dict[str, Any]
-
-
-def convolutional(rng: np.random.Generator) -> Network:
-    """Its second layer sees windows of the first: cuts are proved in a crop."""
-    first = Conv(
-        rng.normal(size=(2, 1, 2, 2)), rng.normal(size=2) / 2, SHAPE, (1, 1), (0,) * 4, (1, 1), 1
-    )
-    second = Conv(
-        rng.normal(size=(2, 2, 2, 2)), rng.normal(size=2), (2, 3, 3), (1, 1), (0,) * 4, (1, 1), 1
-    )
-    last = Dense(rng.normal(size=(3, 8)), rng.normal(size=3))
-    return Network(((first,), (second,), (last,)), SHAPE)
-
-
-def region_of(net: Network, kind: type[ExactBounds] | None = None) -> Region:
-    (piece,) = pieces("linf(0.25)", Domain(net.input_shape, 0.0, 1.0), True)
-    bounds = quick_bounds(net, piece, *([] if kind is None else [kind]))
-    status = []
-    for h in bounds.hexagons:
-        own = np.where(h.off, OFF, np.where(h.on, ON, PAIR))
-        status.append(own.astype(np.uint8))
-    return Region(0, bounds, status)
-
-
-def described(
-    own: Region, rng: np.random.Generator, layer: int, units: list[int], splits: int
-) -> tuple[Entry, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """A cut with quick multipliers, and a tree that decides some signs of the first layer."""
-    a, b = abs(rng.normal(size=(2, len(units))))
-    bounds = own.bounds
-    rows = np.zeros((2, 1, len(own.status[layer])))
-    rows[0, 0, units], rows[1, 0, units] = a, b
-    chosen: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def choose(k: int, on_s: np.ndarray, on_t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        chosen[k] = bounds.quick(k, on_s, on_t)
-        return chosen[k]
-
-    bounds.upper_of_outputs(layer, rows[0], rows[1], choose, [Decisions()])
-    seen = [np.flatnonzero(status >= PAIR) for status in own.status[: layer + 1]]
-    below = [n for n in seen[0].tolist() if chosen[0][0][0, n] or chosen[0][1][0, n]]
-    tree: list[Any] = [0]
-    for n in below[:splits]:  # the first leaf is split
-        tree = [[0, n, len(tree) % 4 // 2], *tree, 0]
-    leaves = tree.count(0)
-    tables = [
-        tuple(np.repeat(chosen[k][side][:, own], leaves, axis=0) for side in (0, 1))
-        for k, own in enumerate(seen)
-    ]
-    entry = {"layer": layer, "units": units, "seen": [s.tolist() for s in seen], "tree": tree}
-    return entry, a, b, tables
-
-
-def block(
-    entry: Entry, a: np.ndarray, b: np.ndarray, tables: list[tuple[np.ndarray, np.ndarray]]
-) -> bytes:
-    text = json.dumps({"cuts": [entry]}).encode()
-    parts = [part.astype("<f8").tobytes() for part in (a, b)]
-    parts += [part.astype("<f4").tobytes() for both in tables for part in both]
-    return struct.pack("<I", len(text)) + text + b"".join(parts)
-
-
-@pytest.mark.parametrize(
-    ("build", "layer", "units"),
-    [
-        (network, 0, [0, 1, 3, 4, 7, 8]),
-        (network, 1, [0, 1, 2, 3, 4]),
-        (convolutional, 0, [0, 1, 3, 4, 7, 8]),
-        (convolutional, 1, [0, 4]),
-    ],
-)
-def test_a_limit_holds_for_all_pairs(
-    build: Callable[..., Network], layer: int, units: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(9)
-    net = build(rng)
-    own = region_of(net)
-    entry, a, b, tables = described(own, rng, layer, units, 3)
-    assert len(entry["tree"]) == 7
-    tables = [tuple(part * rng.uniform(0.5, 1.5, part.shape) for part in both) for both in tables]
-    (cut,) = with_cuts(own, [block(entry, a, b, tables)]).cuts
-    best = -np.inf
-    for x, x_p in pairs(own.bounds.piece, rng, 60):
-        outputs = (activations(net, part)[layer] for part in (x, x_p))
-        value = sum(
-            Fraction(float(c)) * max(s[n], 0)
-            for weights, s in zip((a, b), outputs, strict=True)
-            for n, c in zip(units, weights, strict=True)
-        )
-        assert value <= Fraction(cut.limit)
-        best = max(best, float(value))
-    assert cut.limit < best + 30
-    # In the whole network the same is proved as in the part on which the units depend.
-    monkeypatch.setattr(Bounds, "around", lambda self, _, neurons: (self, neurons, None))
-    (whole,) = with_cuts(own, [block(entry, a, b, tables)]).cuts
-    assert whole.limit == pytest.approx(cut.limit, rel=1e-9)
-
-
-def test_a_known_maximum_is_found() -> None:
-    """`relu(x - 1/4) - relu(x - 1/2)` is at most 1/4; without decided signs, 3/8 is proved."""
-    first = Dense(np.ones((2, 1)), np.array([-0.25, -0.5]))
-    own = region_of(Network(((first,), (Dense(np.eye(2), np.zeros(2)),)), (1,)))
-    entry = {"layer": 0, "units": [0, 1], "seen": [[0, 1]], "tree": [[0, 0, 0], 0, [0, 1, 0], 0, 0]}
-    a, b, q = np.array([1.0, -1.0]), np.zeros(2), np.zeros((3, 2))
-    p = np.array([[0.0, 0.0], [1.0, -1.0], [1.0, -1.0]])
-    (cut,) = with_cuts(own, [block(entry, a, b, [(p, q)])]).cuts
-    assert 0.25 <= cut.limit == pytest.approx(0.25, abs=1e-12)
-    # The multipliers of one leaf prove less of another: every leaf has its own.
-    for order in ([1, 0, 2], [1, 2, 0]):
-        (other,) = with_cuts(own, [block(entry, a, b, [(p[order], q)])]).cuts
-        assert other.limit > 0.49
-    # In the second copy nothing is decided.
-    (other,) = with_cuts(own, [block(entry, b, a, [(q, p)])]).cuts
-    assert other.limit > 0.49
-
-
-FORGERIES: dict[str, tuple[str, Callable[[Entry], None]]] = {
-    "a leaf missing": ("lacks a leaf", lambda e: e["tree"].pop()),
-    "a leaf too many": ("after its last leaf", lambda e: e["tree"].append(0)),
-    "a sign twice": ("twice", lambda e: e["tree"].__setitem__(1, list(e["tree"][0]))),
-    "a split elsewhere": ("without multipliers", lambda e: e["tree"][0].__setitem__(0, 2)),
-    "a split outside": ("without multipliers", lambda e: e["seen"][0].remove(e["tree"][0][1])),
-    "a copy too many": ("without multipliers", lambda e: e["tree"][0].__setitem__(2, 2)),
-    "no node": ("that is none", lambda e: e["tree"].__setitem__(0, None)),
-    "a child that is true": ("that is none", lambda e: e["tree"].__setitem__(-1, False)),
-    "no tree": ("no tree", lambda e: e.update(tree=[])),
-    "a huge tree": ("too many leaves", lambda e: e.update(tree=[0] * 2**13)),
-    "no layer": ("layer that there is not", lambda e: e.update(layer=2)),
-    "a layer below": ("layer", lambda e: e.update(layer=0)),
-    "a unit too many": ("that there are not", lambda e: e.update(units=[1, 5])),
-    "units out of order": ("not in order", lambda e: e.update(units=[3, 1])),
-    "a unit twice": ("not in order", lambda e: e.update(units=[1, 1])),
-    "no units": ("no units", lambda e: e.update(units=[])),
-    "nothing seen": ("which neurons", lambda e: e.update(seen=None)),
-    "another key": ("not understood", lambda e: e.update(limit=-5.0)),
-    "too few numbers": ("too few", lambda e: e.update(units=[0, 1, 3])),
-}
-
-
-@pytest.mark.parametrize("name", FORGERIES)
-def test_forged_cuts_are_refused(name: str) -> None:
-    rng = np.random.default_rng(9)
-    own = region_of(network(rng))
-    entry, a, b, tables = described(own, rng, 1, [1, 3], 3)
-    message, edit = FORGERIES[name]
-    edit(entry)
-    with pytest.raises(Rejected, match=message):
-        with_cuts(own, [block(entry, a, b, tables)])
-
-
-def test_a_tree_has_a_limited_depth() -> None:
-    net = Network(
-        ((Dense(np.eye(80), np.full(80, -0.5)),), (Dense(np.eye(80), np.zeros(80)),)), (80,)
-    )
-    own = region_of(net)
-    for depth, refused in ((64, False), (65, True)):
-        tree: list[Any] = [0]
-        for n in range(depth):
-            tree = [[0, n, 0], *tree, 0]
-        entry = {"layer": 0, "units": [0], "seen": [list(range(80))], "tree": tree}
-        zeros = np.zeros((depth + 1, 80))
-        raw = block(entry, np.ones(1), np.ones(1), [(zeros, zeros)])
-        if refused:
-            with pytest.raises(Rejected, match="too deep"):
-                with_cuts(own, [raw])
-        else:
-            assert with_cuts(own, [raw]).cuts[0].limit < 2
-
-
-@pytest.mark.parametrize("place", ["a", "p"])
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_refused(place: str, value: float) -> None:
-    rng = np.random.default_rng(9)
-    own = region_of(network(rng))
-    entry, a, b, tables = described(own, rng, 1, [1, 3], 1)
-    (a if place == "a" else tables[0][0][0])[0] = value
-    with pytest.raises(Rejected, match="not finite"):
-        with_cuts(own, [block(entry, a, b, tables)])
-
-
-def test_numbers_without_a_bound_give_no_limit() -> None:
-    rng = np.random.default_rng(9)
-    own = region_of(network(rng))
-    entry, a, b, tables = described(own, rng, 1, [1, 3], 1)
-    (cut,) = with_cuts(own, [block(entry, a * 1e308, b * 1e308, tables)]).cuts
-    assert cut.limit == np.inf
+from .test_cone_proofs import region_of
+from .test_verdict import forged
 
 
 def small(exact: bool = False) -> Region:
@@ -324,26 +131,104 @@ def test_weights_of_cuts_must_be_finite_and_not_negative(kind: int, value: float
         values(small(), kind, numbers)
 
 
+SIZES = np.array([2.0, 3.0, 4.0])
+
+
+def lost_and_allowed(
+    cuts: Weighted, a: np.ndarray, b: np.ndarray, constant: float = 0.0, error: float = 0.0
+) -> tuple[Fraction, Fraction]:
+    """What rounding makes of coefficients and constant, times the outputs' sizes, and its bound."""
+    begun = a, b, np.array([constant]), np.array([error])
+    on_s, on_t, total, bound = cuts.taken_off(0, *begun, SIZES)
+    exact = cuts.exactly_taken_off(0, Exact.of(a[0]), Exact.of(b[0]))
+    lost = abs(Fraction(float(total[0])) - Fraction(constant) - exact[2])
+    for found, right in ((on_s, exact[0]), (on_t, exact[1])):
+        for n, number in enumerate(right.fractions()):
+            lost += abs(Fraction(float(found[0, n])) - number) * Fraction(SIZES[n])
+    return lost, Fraction(float(bound[0]))
+
+
 @pytest.mark.parametrize("limit", [1e-9 / 3, 1e9 / 3])
 def test_the_rounding_of_cuts_is_paid_for(limit: float) -> None:
     """What is taken off nearly cancels numbers that are 10^15 times as large as the rest."""
-    a, b = np.zeros((2, 1, 3))
     cut = Cut(0, np.array([0, 2]), np.array([0.1, 0.3]), np.array([0.7, -0.9]), limit)
     given = np.array([[1e14 / 3, 5.0, 1e15 / 7]]), np.array([[-1e14 / 9, 1.0, 3e14 / 7]])
     weighted = Weighted((cut, cut), np.array([[1e15 / 3, 1e14 / 7]]))
-    size = np.array([2.0, 3.0, 4.0])
+    lost, allowed = lost_and_allowed(weighted, *given)
+    assert 0 < lost <= allowed < 10**4 * lost
     zero = np.zeros(1)
-    on_s, on_t, constant, error = weighted.taken_off(0, *given, zero, zero, size)
-    exact = weighted.exactly_taken_off(0, *(Exact.of(part[0]) for part in given))
-    lost = abs(Fraction(float(constant[0])) - exact[2])
-    for found, right in ((on_s, exact[0]), (on_t, exact[1])):
-        for n, number in enumerate(right.fractions()):
-            lost += abs(Fraction(float(found[0, n])) - number) * Fraction(size[n])
-    assert 0 < lost <= Fraction(float(error[0]))
-    assert float(error[0]) < 1e4 * float(lost)
-    assert weighted.taken_off(1, *given, zero, zero, size) == (*given, zero, zero)
-    tiny = Weighted((replace(cut, a=cut.a * 1e-200, b=0 * cut.b, limit=0.0),), np.array([[1e-200]]))
-    assert tiny.taken_off(0, a, b, zero, zero, size)[3][0] >= 2.0**-1022 * size.sum()
+    assert weighted.taken_off(1, *given, zero, zero, SIZES) == (*given, zero, zero)
+    exact = tuple(Exact.of(part[0]) for part in given)
+    assert weighted.exactly_taken_off(1, *exact) == (*exact, 0)
+    nothing = Weighted((cut, cut), np.zeros((1, 2)))
+    assert nothing.taken_off(0, *given, zero, zero, SIZES)[3] is zero
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "on_a", "on_b", "limit", "constant"),
+    [
+        (1e16 / 3, 0.0, 0.3, 0.0, 0.0, 0.0),
+        (0.0, 1e16 / 3, 0.0, 0.3, 0.0, 0.0),
+        (1e16 / 3, -1e16 / 3, 0.3, 0.3, 0.0, 0.0),
+        (0.0, 0.0, 1e16 / 3, 0.0, 0.0, 0.0),
+        (0.0, 0.0, 0.0, 1e16 / 3, 0.0, 0.0),
+        (0.0, 0.0, 0.0, 0.0, 1e16 / 3, 0.0),
+        (0.0, 0.0, 0.0, 0.0, -1e16 / 3, 0.0),
+        (0.0, 0.0, 0.0, 0.0, 0.3, 1e16 / 3),
+        (0.0, 0.0, 0.0, 0.0, 0.3, -1e16 / 3),
+    ],
+)
+@pytest.mark.parametrize("weights", [(0.7,), (7e9 / 3,), (7e-17, 0.7), (0.7, 0.7000001, 7e-17)])
+def test_everything_that_is_rounded_is_paid_for(
+    a: float,
+    b: float,
+    on_a: float,
+    on_b: float,
+    limit: float,
+    constant: float,
+    weights: tuple[float, ...],
+) -> None:
+    """One number is large at a time, so that nothing else can pay for its rounding."""
+    unit, row = np.array([1]), np.array([[0.0, 1.0, 0.0]])
+    cuts = tuple(
+        Cut(0, unit, np.array([sign * on_a]), np.array([sign * on_b]), sign * limit)
+        for sign in (1.0, -1.0, 1.0)[: len(weights)]
+    )
+    weighted = Weighted(cuts, np.array([weights]))
+    lost, allowed = lost_and_allowed(weighted, a * row, b * row, constant)
+    assert 0 < lost <= allowed
+    # What was lost before is not forgotten.
+    assert lost_and_allowed(weighted, a * row, b * row, constant, 1e20)[1] >= 10**20
+
+
+def test_rounding_adds_up_over_many_cuts() -> None:
+    """Each takes off less than half of what float64 can tell from 1: all of it is lost."""
+    count, little = 1000, 0.99 * 2.0**-54
+    cut = Cut(0, np.array([1]), np.array([little]), np.array([0.0]), 0.0)
+    row = np.array([[0.0, 1.0, 0.0]])
+    weighted = Weighted((cut,) * count, np.ones((1, count)))
+    lost, allowed = lost_and_allowed(weighted, row, 0 * row)
+    assert lost == count * Fraction(little) * 3
+    assert lost <= allowed
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_cuts_lose_to_underflow_is_paid_for(count: int) -> None:
+    """Also where subnormal numbers are flushed to 0: one product for each cut and copy."""
+    cut = Cut(0, np.array([0, 2]), np.full(2, 1e-200), np.full(2, 1e-200), 0.0)
+    zeros = np.zeros((1, 3))
+    weighted = Weighted((cut,) * count, np.full((1, count), 1e-200))
+    _, allowed = lost_and_allowed(weighted, zeros, zeros)
+    assert allowed >= 2 * count * Fraction(2.0**-1022) * Fraction(SIZES.sum())
+
+
+def test_a_weight_of_one_is_a_weight() -> None:
+    cut = Cut(0, np.array([1]), np.array([2.0]), np.array([3.0]), 5.0)
+    zeros, zero = np.zeros((1, 3)), np.zeros(1)
+    a, b, constant, _ = Weighted((cut,), np.ones((1, 1))).taken_off(
+        0, zeros, zeros, zero, zero, SIZES
+    )
+    assert (a[0, 1], b[0, 1], constant[0]) == (-2.0, -3.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -353,6 +238,8 @@ def test_the_rounding_of_cuts_is_paid_for(limit: float) -> None:
         ("REGN REFN CUTS PROF", True),
         ("REGN CUTS REFN PROF", False),
         ("REGN TIGH CUTS PROF", False),
+        ("REGN REFN TIGH CUTS PROF", False),
+        ("REGN REFN CUTS REFN PROF", False),
         ("REGN CUTS TIGH PROF", False),
         ("REGN PROF CUTS PROF", False),
         ("SPEC CUTS PROF", False),
@@ -367,3 +254,17 @@ def test_cuts_come_before_the_proofs_of_a_plain_region(tags: str, right: bool) -
     else:
         with pytest.raises(Rejected, match="not in order"):
             proof_groups(blocks)
+
+
+def test_a_certificate_about_one_image_has_no_cuts(tmp_path: Path) -> None:
+    vectors = Path(__file__).parents[2] / "checker" / "vectors"
+    model, path = vectors / "local.onnx", tmp_path / "proof.cert"
+    path.write_bytes((vectors / "one_image.cert").read_bytes())
+    check(path, model=model)
+
+    def change(blocks: list[tuple[str, bytes]], _: Any) -> None:
+        place = [tag for tag, _ in blocks].index("REGN")
+        blocks.insert(place + 1, ("CUTS", b""))
+
+    with pytest.raises(Rejected, match="one image has cuts"):
+        check(forged(path, change), model=model)

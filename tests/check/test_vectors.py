@@ -60,7 +60,7 @@ def test_every_kind_of_proof_and_block_is_among_what_is_accepted() -> None:
                 if block.tag == "PROF":
                     about, data = split_json(unpack(file, block))
                     kinds |= set(data[4 * about["count"] : 5 * about["count"]])
-    assert tags == {"HEAD", "MAPS", "TREE", "REGN", "TIGH", "SPEC", "BOXS", "PROF"}
+    assert tags == {"HEAD", "MAPS", "TREE", "REGN", "TIGH", "CUTS", "SPEC", "BOXS", "PROF"}
     assert kinds == set(range(8)) - {EMPTY}
     assert steps == {0, 1, 2, 3}  # signs, splits of a parameter, slopes, splits by an entry
 

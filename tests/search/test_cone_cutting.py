@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import vhagar
-from vhagar import Network, Problem, verify
+from vhagar import Domain, Network, Problem, Result, verify
 from vhagar.network import Affine, Relu, SparseAffine, write_onnx
 from vhagar.relaxation.lp import cone_separation
 from vhagar.relaxation.lp.region_model import RegionModel
-from vhagar.search.bounders import cone_cutting
+from vhagar.search.bounders import cone_cutting, subtrees
 from vhagar.search.branch_and_bound import Bab
 
 from ..marks import mostly_slow
 from ..oracle.exact import exact_optimum
+from ..oracle.test_conditions import random_conditions
 from ..oracle.test_engines import require_sound
+from ..oracle.test_whole_numbers import random_groups
 
 KINDS = (
     ("linf(0.2)", True),
     ("brightness([0,0.3])", True),
     ("brightness([0,0.3])", False),
     ("contrast([1.1,2])", True),
+    ("contrast([0.6,1.4])", False),
     ("occlusion(1,1,1)", True),
     ("translation(0,1)", True),
     ("rotation(30)", True),
+    ("rotation([20,40])", True),
     ("patch([0,0.3],1,1,1)", True),
+    ("occlusion([1,2],1,1)", True),
+)
+# Kinds of domains and the perturbation of each.
+DOMAINS = (
+    ("conditions", "brightness([0,0.5])", False),
+    ("conditions", "linf(0.4)", True),
+    ("whole numbers", "linf(0.4)", True),
+    ("whole numbers", "brightness([0,0.6])", True),
 )
 
 
-def halves(seed: int) -> Network:
+def halves(seed: int, classes: int = 2) -> Network:
     """Two layers whose two units each see one half of a small image, and one behind them."""
     rng = np.random.default_rng(seed)
 
@@ -48,20 +62,25 @@ def halves(seed: int) -> Network:
             Relu((4,)),
             SparseAffine(second, draw(4) / 4, (4,), (4,)),
             Relu((4,)),
-            Affine(draw(2, 4), draw(2) / 4, (4,), (2,)),
+            Affine(draw(classes, 4), draw(classes) / 4, (4,), (classes,)),
         ),
         (1, 2, 2),
     )
 
 
+def cut_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Look for cuts at every node, whatever they cost."""
+    patch.setattr(cone_separation, "_LARGEST_PART", math.inf)
+    patch.setattr(cone_separation, "may_help", lambda bounds: True)
+    patch.setattr(cone_cutting, "_SHARE", math.inf)
+    patch.setattr(cone_cutting, "_WORTH", 1e-6)
+    patch.setattr(cone_cutting.ConeCutting, "_enough", lambda *given: 0.0)
+
+
 @pytest.fixture
 def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Cuts are looked for at every node; the numbers of those found."""
-    monkeypatch.setattr(cone_separation, "_LARGEST_PART", math.inf)
-    monkeypatch.setattr(cone_separation, "may_help", lambda bounds: True)
-    monkeypatch.setattr(cone_cutting, "_SHARE", math.inf)
-    monkeypatch.setattr(cone_cutting, "_WORTH", 1e-6)
-    monkeypatch.setattr(cone_cutting.ConeCutting, "_enough", lambda *given: 0.0)
+    cut_everywhere(monkeypatch)
     found, separate = [], RegionModel.separate
 
     def counted(model: RegionModel, *given: object) -> bool:
@@ -73,28 +92,83 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("text", "clip"), mostly_slow(KINDS, 8))
+PLAIN = Bab(slopes=False, inputs=False)
+
+
+def certified(problem: Problem, path: Path, engine: Bab = PLAIN, **options: Any) -> Result:
+    """What a search finds with cuts; its certificate proves as much."""
+    certificate = path.with_suffix(".cert")
+    result = verify(problem, engine=engine, certificate=certificate, **options)
+    assert vhagar.check(certificate, model=path).upper <= result.upper
+    return result
+
+
+def stored(seed: int, folder: Path, classes: int = 2) -> Path:
+    path = folder / f"{seed}.onnx"
+    write_onnx(halves(seed, classes), path)
+    return path
+
+
+@pytest.mark.parametrize(("text", "clip"), mostly_slow(KINDS, 10))
 def test_intervals_hold_the_optimum_and_certificates_are_proved(
     text: str, clip: bool, cuts: list[int], tmp_path: Path
 ) -> None:
     weighed = 0
     for seed in range(6):
-        network, path = halves(seed), tmp_path / f"{seed}.onnx"
-        write_onnx(network, path)
+        path = stored(seed, tmp_path)
         problem = Problem(path, perturbation=text, source=0, targets=1, clip=clip)
-        certificate = tmp_path / f"{seed}.cert"
-        result = verify(
-            problem,
-            engine=Bab(slopes=False, inputs=False),
-            workers=1,
-            timeout=20,
-            certificate=certificate,
-        )
+        result = certified(problem, path, workers=1, timeout=20)
         require_sound(problem, exact_optimum(problem), result)
-        assert vhagar.check(certificate, model=path).upper <= result.upper
-        weighed += b"CUTS" in certificate.read_bytes()
+        weighed += b"CUTS" in path.with_suffix(".cert").read_bytes()
     # Of these, there are some in every few networks.
     if text.startswith(("linf", "brightness")):
         assert sum(cuts)
     if text.startswith("linf"):
         assert weighed
+
+
+@pytest.mark.parametrize(("kind", "text", "clip"), mostly_slow(DOMAINS, 4))
+def test_cuts_over_parts_of_a_domain_hold_there(
+    kind: str, text: str, clip: bool, cuts: list[int], tmp_path: Path
+) -> None:
+    """A part of the domain is a region of its own, whose cuts hold in no other."""
+    for seed in (18, 27, 41):  # with cuts
+        path, rng = stored(seed, tmp_path), np.random.default_rng([seed, 17])
+        whole = Domain((1, 2, 2))
+        domain = (
+            random_conditions(whole, rng)
+            if kind == "conditions"
+            else random_groups(whole.shape, (0.0, 1.0), rng)
+        )
+        problem = Problem(path, perturbation=text, source=0, targets=1, clip=clip, domain=domain)
+        result = certified(problem, path, workers=1, timeout=20)
+        require_sound(problem, exact_optimum(problem), result)
+    assert sum(cuts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tightens", [False, True])
+def test_targets_subtrees_and_resumed_searches_have_their_own_cuts(
+    tightens: bool, cuts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search is stopped once it has found cuts, and resumed from its checkpoint."""
+    monkeypatch.setattr(subtrees, "_EVERY", 2)
+    for seed in (18, 23, 53):  # with cuts
+        path, kept = stored(seed, tmp_path, classes=3), tmp_path / f"{seed}.kept"
+        problem = Problem(path, perturbation="linf(0.4)", source=0)
+        truths = exact_optimum(problem)
+        engine = Bab(slopes=False, inputs=False, attack=False, tightening=tightens)
+        cuts.clear()
+        for resume in (None, kept):
+            result = certified(
+                problem,
+                path,
+                engine,
+                workers=0,
+                timeout=20,
+                checkpoint=kept,
+                resume=resume,
+                on_progress=lambda _, last=resume is not None: last or not sum(cuts),
+            )
+            require_sound(problem, truths, replace(result, notes=()))  # that it was resumed
+            assert sum(cuts)

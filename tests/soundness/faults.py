@@ -1560,7 +1560,8 @@ DOMAINS = {
 }
 
 _CUTS = "tests/check/test_cuts.py"
-_CONES = "vhagar_check.cone_proofs"
+_CONE_SEARCH = "tests/relaxation/lp/test_cone_search.py"
+_CONES, _CONE_TESTS = "vhagar_check.cone_proofs", "tests/check/test_cone_proofs.py"
 
 CUTS = {
     "a checker whose cuts cost nothing": _tested(
@@ -1585,7 +1586,7 @@ CUTS = {
         "vhagar_check.cuts",
         "error = error + 2 * UNDERFLOW * (len(used) + 1) * magnitude.sum()",
         "error = error + 0.0 * magnitude.sum()",
-        f"{_CUTS}::test_the_rounding_of_cuts_is_paid_for",
+        f"{_CUTS}::test_what_cuts_lose_to_underflow_is_paid_for",
     ),
     "a checker that weighs cuts negatively": _tested(
         "vhagar_check.proofs",
@@ -1603,25 +1604,61 @@ CUTS = {
         _CONES,
         "limit = max(limit, *np.where(np.isnan(values), np.inf, values).tolist())",
         "limit = max(limit, min(np.where(np.isnan(values), np.inf, values).tolist()))",
-        f"{_CUTS}::test_a_known_maximum_is_found",
+        f"{_CONE_TESTS}::test_a_known_maximum_is_found",
+    ),
+    "a checker that takes off exact cuts of all layers at once": _tested(
+        "vhagar_check.cuts",
+        "if cut.layer == layer and own]",
+        "if own]",
+        f"{_CUTS}::test_the_rounding_of_cuts_is_paid_for",
+    ),
+    "a checker that leaves out the first leaf of a cut": _tested(
+        _CONES,
+        "for begin in range(0, len(leaves), _BATCH):",
+        "for begin in range(1, len(leaves), _BATCH):",
+        f"{_CONE_TESTS}::test_every_leaf_counts",
     ),
     "a checker that takes half a cut's tree": _tested(
         _CONES,
         'raise Rejected("the tree of a cut lacks a leaf")',
         "pass",
-        f"{_CUTS}::test_forged_cuts_are_refused[a leaf missing]",
+        f"{_CONE_TESTS}::test_forged_cuts_are_refused[a leaf missing]",
     ),
     "a checker that decides the sign that a leaf does not have": _tested(
         _CONES,
         "for sign in (1, -1)]",
         "for sign in (-1, 1)]",
-        f"{_CUTS}::test_a_known_maximum_is_found",
+        f"{_CONE_TESTS}::test_a_known_maximum_is_found",
     ),
     "a checker that cuts off other neurons' corners": _tested(
         _CONES,
         "found.signs[layer, place] = signs",
         "found.signs[layer, place - 1] = signs",
-        f"{_CUTS}::test_a_limit_holds_for_all_pairs",
+        f"{_CONE_TESTS}::test_a_limit_holds_for_all_pairs",
+    ),
+    "a cut that its smallest leaf limits": _tested(
+        "vhagar.relaxation.lp.cone",
+        "[leaf.path for leaf in leaves]).max())",
+        "[leaf.path for leaf in leaves]).min())",
+        f"{_CONE_SEARCH}::test_cuts_hold_for_every_pair",
+    ),
+    "a cut whose leaves have the other sign": _tested(
+        "vhagar.relaxation.lp.cone",
+        "(1 if positive else 2)",
+        "(2 if positive else 1)",
+        f"{_CONE_SEARCH}::test_a_cut_is_nearly_the_maximum_and_below_the_relaxation",
+    ),
+    "cuts that cost nothing": _tested(
+        "vhagar.relaxation.cone_cuts",
+        "constant = constant + self.weights[:, k] * cut.limit",
+        "constant = constant + 0.0 * self.weights[:, k]",
+        f"{_CONE_SEARCH}::test_weights_are_added_outward",
+    ),
+    "cuts whose rounding is forgotten": _tested(
+        "vhagar.relaxation.cone_cuts",
+        "error = error + unit(terms, a) * (weight @ size + paid)",
+        "error = error + 0.0 * paid",
+        f"{_CONE_SEARCH}::test_weights_are_added_outward",
     ),
     "a certificate that gives a cut's weight to another cut": _tested(
         "vhagar.search.proof_store",

@@ -17,6 +17,7 @@ from vhagar.attack.concurrent import ConcurrentAttack
 from vhagar.attack.first_attack import first_attack
 from vhagar.dataset import attack_starts
 from vhagar.problem import Target
+from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import Run
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import AbstractPool
@@ -70,22 +71,24 @@ class Search:
     def attack_first(self, deadline: Deadline) -> None:
         """Look for a first witness in this process, before the attack's library is imported.
 
-        Without processes it takes as many steps every time, so that results repeat.
+        Without processes it takes as many steps every time, so that results repeat. Like every
+        attack, it keeps to reductions that leave inputs as they are: so do those of a data set.
         """
         run = self._run
         if not self._attacks or self._resumed is not None or run.interval.closed:
             return
         share = _FIRST_ATTACK_SHARE if run.options.processes else 1.0
         last = deadline.sooner(share * deadline.left)
+        reduced = reduce_problem(run.original, REDUCTIONS)
 
         def offer(target: Target, x: Array, piece_index: int, parameters: Array) -> None:
-            found = run.reduced.restore.witness(piece_index, x, parameters)
+            found = reduced.restore.witness(piece_index, x, parameters)
             run.interval.offer_witness(target, found[1], found[0], found[2])
             if self._attack is not None:
                 self._attack.suggest(target, *found)
 
         first_attack(
-            run.problem,
+            reduced.problem,
             offer,
             run.options.seed,
             self._dataset,

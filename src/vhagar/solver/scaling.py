@@ -53,15 +53,17 @@ class Scaled:
         self.row_lower = arrays.row_lower * self.row_scale - self.reach
         self.row_upper = arrays.row_upper * self.row_scale + self.reach
 
-    def appended(self, matrix: sparse.csr_array, upper: Array) -> sparse.csr_array:
-        """Append rows `matrix @ columns <= upper` of the unscaled model; returns them scaled."""
+    def rows(self, matrix: sparse.csr_array, upper: Array) -> Scaled:
+        """Scale rows `matrix @ columns <= upper` on the unscaled model's columns."""
         columns = self.column_lower * self.column_scale, self.column_upper * self.column_scale
         nothing = np.zeros(len(self.column_scale), dtype=bool)
-        rows = Scaled(LinearArrays(*columns, nothing, matrix, np.full(len(upper), -np.inf), upper))
+        return Scaled(LinearArrays(*columns, nothing, matrix, np.full(len(upper), -np.inf), upper))
+
+    def append(self, rows: Scaled) -> None:
+        """Append rows on the same columns."""
         self.matrix = sparse.csr_array(sparse.vstack([self.matrix, rows.matrix]))
         for name in ("row_scale", "row_lower", "row_upper", "reach"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(rows, name)]))
-        return rows.matrix
 
 
 def powers_of_two(values: Array) -> Array:

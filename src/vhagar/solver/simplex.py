@@ -217,19 +217,19 @@ class Simplex:
 
     def append_rows(self, matrix: sparse.csr_array, upper: Array) -> None:
         """Append rows to the model: `matrix @ columns <= upper`. A basis from before still fits."""
-        scaled = self._scaled
-        new = scaled.appended(matrix, upper)
-        first = len(scaled.row_lower) - len(upper)
+        new = self._scaled.rows(matrix, upper)
         status = self._highs.addRows(
             len(upper),
-            scaled.row_lower[first:],
-            scaled.row_upper[first:],
-            new.nnz,
-            new.indptr[:-1].astype(np.int32),
-            new.indices.astype(np.int32),
-            new.data,
+            new.row_lower,
+            new.row_upper,
+            new.matrix.nnz,
+            new.matrix.indptr[:-1].astype(np.int32),
+            new.matrix.indices.astype(np.int32),
+            new.matrix.data,
         )
-        self._require(status, "addRows")
+        self._require(status, "addRows")  # where it fails, the model is still the solver's
+        first = len(self._scaled.row_lower)
+        self._scaled.append(new)
         self._rows = np.concatenate([self._rows, first + np.arange(len(upper))])
 
     def decide_signs(self) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from vhagar import Network, Problem
 from vhagar.errors import SolverFailure
@@ -18,7 +19,9 @@ from vhagar.relaxation.lp.cone import Cone
 from vhagar.relaxation.lp.cone_search import cone_cut, groups
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.twin_dual import Backward
+from vhagar.solver.linear_model import LinearArrays
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
+from vhagar.solver.scaling import Scaled
 from vhagar.solver.simplex import Simplex
 
 from ...oracle.exact import rationals
@@ -92,6 +95,33 @@ def test_cuts_hold_for_every_pair(text: str, clip: bool, linear: bool) -> None:
                 value = rationals(cut.a) @ first[cut.units] + rationals(cut.b) @ second[cut.units]
                 assert value <= Fraction(cut.limit)
     assert found
+
+
+@pytest.mark.parametrize("text", ["linf(0.3)", "brightness([0,0.3])", "rotation(30)"])
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_cuts_hold_whatever_the_size_of_weights(text: str, offset: float) -> None:
+    """Layers of weights that are large and small in turn, and biases that are far larger."""
+    found = 0
+    for seed, scales in enumerate(((1e3, 1e-3), (1e-8, 1e8), (1e15, 1e-15), (1e30, 1e-20))):
+        rng = np.random.default_rng(seed)
+        layers = list(halves(rng).layers)
+        for place, scale in zip((0, 2), scales, strict=True):
+            layer = layers[place]
+            bias = scale * (layer.flat_bias + offset)
+            shapes = layer.in_shape, layer.out_shape
+            layers[place] = SparseAffine(scale * layer.matrix.toarray(), bias, *shapes)
+        network = Network(tuple(layers), SHAPE)
+        exact = ExactNetwork(network)
+        for bounds in bounds_of(network, text, True):
+            cuts = cuts_of(bounds, rng)
+            found += len(cuts)
+            for pair in pairs(bounds.piece, rng, 10):
+                first, second = (outputs(exact(x), network, 1) for x in (pair.exact, pair.exact_p))
+                for cut in cuts:
+                    value = rationals(cut.a) @ first[cut.units]
+                    value += rationals(cut.b) @ second[cut.units]
+                    assert value <= Fraction(cut.limit)
+    assert found or offset
 
 
 def test_a_cut_is_nearly_the_maximum_and_below_the_relaxation() -> None:
@@ -261,3 +291,30 @@ def test_a_solver_that_fails_in_a_cone_costs_no_more_than_its_cuts(
     monkeypatch.setattr(Cone, "solved", failing)
     assert not model.separate(before.answer, 0.0, 0.0)
     assert model.evaluate((), math.inf).upper == before.upper
+
+
+def test_rows_that_the_solver_refuses_cost_no_more_than_their_cuts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The LP and the formula have the same cuts afterwards: none."""
+    monkeypatch.setattr(cone_separation, "_LARGEST_PART", math.inf)
+    monkeypatch.setattr(cone_separation, "may_help", lambda bounds: True)
+    network = halves(np.random.default_rng(11))
+    problem = Problem(network, perturbation="linf(1)", source=0, targets=1)
+    model = RegionModel(problem, quick_bounds(network, problem.pieces[0]), 1)
+    before = model.evaluate((), math.inf)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model.simplex._scaled), "rows", beyond_all_numbers)
+        assert not model.separate(before.answer, 0.0, 0.0)
+    assert not len(model.formula.cuts)
+    assert model.evaluate((), math.inf).upper == before.upper
+    assert model.separate(before.answer, 0.0, 0.0)
+    assert model.evaluate((), math.inf).upper < before.upper
+
+
+def beyond_all_numbers(scaled: Scaled, matrix: sparse.csr_array, upper: np.ndarray) -> Scaled:
+    """Rows with coefficients that HiGHS takes for infinite."""
+    columns = scaled.column_lower, scaled.column_upper, np.zeros(matrix.shape[1], dtype=bool)
+    found = Scaled(LinearArrays(*columns, matrix, np.full(len(upper), -np.inf), upper))
+    found.matrix = found.matrix * 1e30
+    return found

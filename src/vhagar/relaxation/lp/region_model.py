@@ -13,6 +13,7 @@ from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
+from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.cone_separation import ConeSeparator
 from vhagar.relaxation.lp.decisions import Decision, DecisionCuts
@@ -124,24 +125,24 @@ class RegionModel:
         wanted = self.formula.wanted(answer.duals, separator.layers)
         try:
             cuts = separator.cuts(answer.primal, wanted, worth, total)
+            if cuts:
+                self.simplex.append_rows(*self._cut_rows(cuts))
         except SolverFailure:  # costs these cuts, not the node
             return False
-        if not cuts:
-            return False
-        width = self.model.model.column_count
-        rows, limits = [], []
-        for cut in cuts:
-            row, limit = np.zeros(width), cut.limit
+        self.formula.cuts.cuts += cuts
+        return bool(cuts)
+
+    def _cut_rows(self, cuts: list[ConeCut]) -> tuple[sparse.csr_array, Array]:
+        """Cuts as rows of the LP, and their upper ends."""
+        rows = np.zeros((len(cuts), self.model.model.column_count))
+        limits = np.array([cut.limit for cut in cuts])
+        for row, (place, cut) in zip(rows, enumerate(cuts), strict=True):
             copies = zip((cut.a, cut.b), self.model.leaving[cut.layer], strict=True)
             for factors, outputs in copies:
                 part = outputs.matrix[cut.units].T @ factors
                 row[: len(part)] += part
-                limit -= float(outputs.constant[cut.units] @ factors)
-            rows.append(row)
-            limits.append(limit)
-        self.simplex.append_rows(sparse.csr_array(np.stack(rows)), np.array(limits))
-        self.formula.cuts.cuts += cuts
-        return True
+                limits[place] -= float(outputs.constant[cut.units] @ factors)
+        return sparse.csr_array(rows), limits
 
     @property
     def entries(self) -> int:
