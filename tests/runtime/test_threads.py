@@ -84,6 +84,26 @@ sys.exit(main())
 
 
 @pytest.mark.subprocess
+def test_the_program_ends_at_once_but_runs_what_was_registered_for_its_end() -> None:
+    """Ray, for example, stops its processes there; objects of modules are not taken apart."""
+    program = """
+import atexit, sys
+from vhagar.cli.entry import main
+class Last:
+    def __del__(self):
+        print("the interpreter ended in its own way")
+last = Last()
+atexit.register(print, "registered")
+sys.argv = ["vhagar", "inspect", "nothing.onnx"]
+sys.exit(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "registered\n")
+
+
+@pytest.mark.subprocess
 def test_the_program_ends_without_those_that_are_left() -> None:
     """Native code that is cut off by the interpreter's end would end it with a crash."""
     done = subprocess.run(
