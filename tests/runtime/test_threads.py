@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 from threading import Event
 
 import pytest
 
 from vhagar.runtime import threads
-from vhagar.runtime.threads import blas_threads, in_background, is_left_alone, one_blas_thread
+from vhagar.runtime.threads import (
+    blas_threads,
+    import_beside,
+    in_background,
+    is_left_alone,
+    one_blas_thread,
+)
 
 
 def test_work_in_the_background_returns_its_result() -> None:
@@ -67,6 +75,18 @@ def test_who_is_left_alone_is_known_until_it_ends() -> None:
     assert in_background(work, lambda: None, Event(), begun.is_set) is None
     assert is_left_alone()
     ended.set()
+    while is_left_alone():
+        pass
+
+
+def test_modules_are_imported_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is missing is none of this function's business."""
+    (tmp_path / "imported_beside.py").write_text("import time\ntime.sleep(0.2)\nready = 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "imported_beside", raising=False)
+    import_beside("imported_beside", "no_such_module")
+    assert is_left_alone()
+    assert importlib.import_module("imported_beside").ready == 7  # whole, not half imported
     while is_left_alone():
         pass
 
