@@ -225,20 +225,32 @@ def _best_of_region(
     enough = known if known > 0 else -_MARGINS[-1] * size
     for margin in _MARGINS:
         answer = _solve_with_margin(region_model, cut, margin * size, enough)
-        if answer is None:
+        if known <= 0 and _is_below(answer, enough):
+            return None
+        if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
             break
-        confidence = judge(*answer)
+        pair = proposed(region_model, answer.primal)
+        confidence = judge(*pair)
         if confidence is not None:
-            return confidence, *answer
+            return confidence, *pair
     # Where no margin is to be had, a tie may be.
     answer = _solve_with_margin(region_model, cut, 0.0, enough)
-    confidence = None if answer is None else judge(*answer)
-    return None if answer is None or confidence is None else (confidence, *answer)
+    if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
+        return None
+    pair = proposed(region_model, answer.primal)
+    confidence = judge(*pair)
+    return None if confidence is None else (confidence, *pair)
+
+
+def _is_below(answer: LpAnswer, enough: float) -> bool:
+    """Whether an optimum is below `enough`: a solver that begins there does not stop before."""
+    optimal = answer.status is LpStatus.OPTIMAL
+    return answer.status is LpStatus.ENOUGH or (optimal and answer.objective < enough)
 
 
 def _solve_with_margin(
     region_model: RegionModel, cut: NDArray[np.int64], margin: float, enough: float
-) -> tuple[Array, Array] | None:
+) -> LpAnswer:
     answer = _solved(region_model, region_model.polisher, cut, margin, enough)
     if not region_model.polisher.by_interior_point:
         hard = answer.status in (LpStatus.LIMIT, LpStatus.DOUBTFUL)
@@ -249,11 +261,7 @@ def _solve_with_margin(
         # Mostly one region is hard and the next is not, and then interior points take much longer.
         if region_model.hard_regions >= max(_HARD_REGIONS, region_model.solved_regions):
             region_model.polisher.use_interior_point()
-    if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
-        return None
-    if answer.objective < enough:  # the solver stops by itself unless it begins at the optimum
-        return None
-    return proposed(region_model, answer.primal)
+    return answer
 
 
 def _solved(
