@@ -3,13 +3,16 @@
     python bench/start.py --other ../before/src --repeat 5
 
 Every run is a fresh interpreter, as a user starts it; the trees take turns, so that what else the
-machine does is shared fairly. Shown are medians. The networks are those of `examples/`.
+machine does is shared fairly. Shown are medians of the wall time and, in brackets, of the processor
+time of the process and all that it started: on a busy machine only the latter says much. The
+network is that of `examples/`, unless `--network` names another with the same input.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -20,9 +23,13 @@ from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
 NETWORK = ROOT / "examples" / "mnist_3x10.onnx"
-# What is run: the arguments of `vhagar`, with the network in place of MODEL.
+DATA = ROOT / "examples" / "mnist_images.npz"
+# Wall time and processor time, in seconds.
+Times = tuple[float, float]
+# What is run: the arguments of `vhagar`, with files in place of MODEL, DATA and PLOT.
 CASES: dict[str, tuple[str, ...]] = {
     "--help": ("--help",),
+    "--version": ("--version",),
     "inspect": ("inspect", "MODEL"),
     "brightness([0,0.1]) unclipped": (
         "verify", "MODEL", "--perturbation", "brightness([0,0.1])", "--no-clip",
@@ -31,6 +38,10 @@ CASES: dict[str, tuple[str, ...]] = {
     "occlusion(14,14,5)": (
         "verify", "MODEL", "--perturbation", "occlusion(14,14,5)", "--source", "2", "--target", "3",
     ),
+    "README's first example": (
+        "verify", "MODEL", "--perturbation", "occlusion(14,14,5)", "--source", "2", "--target", "3",
+        "--dataset", "DATA", "--timeout", "40", "--plot", "PLOT",
+    ),
     "linf(0.01), any target": (
         "verify", "MODEL", "--perturbation", "linf(0.01)", "--source", "2",
     ),
@@ -38,49 +49,60 @@ CASES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def seconds(arguments: Sequence[str], source: Path, limit: float, compiled: Path) -> float:
-    """How long one command takes; infinite beyond the limit.
+def seconds(arguments: Sequence[str], source: Path, limit: float, compiled: Path) -> Times:
+    """How long one command takes, by the clock and of processors; infinite beyond the limit.
 
     Like an installed package, the tree is compiled once, into the folder `compiled`.
     """
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONPYCACHEPREFIX": str(compiled)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "vhagar", *arguments]
-    begun = time.monotonic()
+    begun, before = time.monotonic(), _of_children()
     try:
         subprocess.run(command, env=environment, timeout=limit, check=True, capture_output=True)
     except subprocess.TimeoutExpired:
-        return float("inf")
-    return time.monotonic() - begun
+        return float("inf"), float("inf")
+    return time.monotonic() - begun, _of_children() - before
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def measure(
     trees: dict[str, Path],
     cases: dict[str, tuple[str, ...]],
+    network: Path,
     repeat: int,
     limit: float,
-    compiled: Path,
-) -> dict[str, dict[str, float]]:
-    """The median time of each case for each tree; the first run, which compiles, does not count."""
-    found: dict[str, dict[str, float]] = {}
+    scratch: Path,
+) -> dict[str, dict[str, Times]]:
+    """The median times of each case and tree; the first run, which compiles, does not count."""
+    found: dict[str, dict[str, Times]] = {}
+    files = {"MODEL": network, "DATA": DATA, "PLOT": scratch / "witness.png"}
     for case, words in cases.items():
-        arguments = [str(NETWORK) if word == "MODEL" else word for word in words]
-        times: dict[str, list[float]] = {tree: [] for tree in trees}
+        arguments = [str(files.get(word, word)) for word in words]
+        times: dict[str, list[Times]] = {tree: [] for tree in trees}
         for k in range(repeat + 1):
             for tree, source in trees.items():
-                taken = seconds(arguments, source, limit, compiled)
+                taken = seconds(arguments, source, limit, scratch)
                 if k:
                     times[tree].append(taken)
-        found[case] = {tree: median(taken) for tree, taken in times.items()}
+        found[case] = {
+            tree: (median(wall for wall, _ in taken), median(used for _, used in taken))
+            for tree, taken in times.items()
+        }
     return found
 
 
-def table(found: dict[str, dict[str, float]]) -> str:
+def table(found: dict[str, dict[str, Times]]) -> str:
     """The medians as a Markdown table, in seconds."""
     trees = list(next(iter(found.values())))
     lines = ["| case | " + " | ".join(trees) + " |", "| --- |" + " ---: |" * len(trees)]
     for case, times in found.items():
-        lines.append(f"| {case} | " + " | ".join(f"{times[tree]:.2f}" for tree in trees) + " |")
+        cells = ("{:.2f} ({:.2f})".format(*times[tree]) for tree in trees)
+        lines.append(f"| {case} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -91,6 +113,7 @@ def main(given: Sequence[str] | None = None) -> int:
     arguments.add_argument("--other", type=Path, help="another source tree, such as ../before/src")
     arguments.add_argument("--repeat", type=int, default=5, help="runs that count, of each")
     arguments.add_argument("--limit", type=float, default=60.0, help="most seconds of a run")
+    arguments.add_argument("--network", type=Path, default=NETWORK, help="another network")
     arguments.add_argument("--only", help="cases with this text in their name")
     chosen = arguments.parse_args(given)
     trees = {"here": ROOT / "src"}
@@ -99,8 +122,9 @@ def main(given: Sequence[str] | None = None) -> int:
     cases = {name: words for name, words in CASES.items() if (chosen.only or "") in name}
     if not cases or chosen.repeat < 1:
         arguments.error("no case is left; see --only and --repeat")
-    with tempfile.TemporaryDirectory() as compiled:
-        print(table(measure(trees, cases, chosen.repeat, chosen.limit, Path(compiled))))
+    network, repeat, limit = chosen.network.resolve(), chosen.repeat, chosen.limit
+    with tempfile.TemporaryDirectory() as scratch:
+        print(table(measure(trees, cases, network, repeat, limit, Path(scratch))))
     return 0
 
 

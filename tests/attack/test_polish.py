@@ -10,6 +10,7 @@ import pytest
 from vhagar import Problem
 from vhagar.attack import polish as polishing
 from vhagar.attack.polish import Signs, _neighbourhood, believed_signs, polish
+from vhagar.network import Affine, Network, Relu
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.region_model import RegionModel
@@ -72,17 +73,41 @@ def _polished(region_model: RegionModel) -> float:
     return max(found)
 
 
+def test_a_region_without_any_witness_is_left_at_once() -> None:
+    """No margin is worth a try where the source class never leads."""
+    rng = np.random.default_rng(0)
+    weight, bias = rng.normal(size=(4, 3)), np.zeros(4)
+    scores, lead = rng.normal(size=(2, 4)), np.array([-50.0, 0.0])
+    layers = (
+        Affine(weight, bias, (3,), (4,)),
+        Relu((4,)),
+        Affine(scores, lead, (4,), (2,)),
+    )
+    problem = Problem(Network(layers, (3,)), perturbation="linf(0.1)", source=0, targets=[1])
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    region_model = RegionModel(problem, bounds, 1)
+    judged = []
+
+    def judge(x: np.ndarray, parameters: np.ndarray) -> None:
+        judged.append(x)
+
+    x = np.full(3, 0.5)
+    assert polish(region_model, x, region_model.piece.parameter_bounds[0], judge) == 0.0
+    assert len(judged) == 1  # the input itself
+    assert region_model.solved_regions > 0
+
+
 def test_one_hard_region_leaves_the_others_to_the_simplex_method(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problem = pooled_problem(0)
+    monkeypatch.setattr(polishing, "_MOST_ROUNDS", 1)  # which region is next depends on the method
+    problem = pooled_problem(2)  # the source class leads in parts of the first region
     bounds = quick_bounds(problem.network, problem.pieces[0])
     easily = _polished(RegionModel(problem, bounds, 1))
     region_model = RegionModel(problem, bounds, 1)
     with monkeypatch.context() as hard:
         hard.setattr(polishing, "_LEAST_ITERATIONS", 0)
         hard.setattr(polishing, "_ITERATIONS_PER_ROW", 0)
-        hard.setattr(polishing, "_MOST_ROUNDS", 1)
         _polished(region_model)
     assert region_model.hard_regions == 1
     assert region_model.interior.by_interior_point
@@ -95,7 +120,8 @@ def test_one_hard_region_leaves_the_others_to_the_simplex_method(
 def test_where_all_regions_are_hard_there_are_interior_points_for_good(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problem = pooled_problem(0)
+    monkeypatch.setattr(polishing, "_MOST_ROUNDS", 1)  # which region is next depends on the method
+    problem = pooled_problem(2)  # the source class leads in parts of the first region
     bounds = quick_bounds(problem.network, problem.pieces[0])
     easily, region_model = (
         _polished(RegionModel(problem, bounds, 1)),

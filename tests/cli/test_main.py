@@ -492,6 +492,25 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert not loaded & heavy
 
 
+@pytest.mark.subprocess
+def test_a_small_problem_needs_no_large_library() -> None:
+    """What takes longer to import than the problem to solve is left to others."""
+    program = (
+        "import sys\n"
+        "from vhagar.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    network = Path(__file__).parents[2] / "examples" / "mnist_3x10.onnx"
+    question = "--perturbation brightness([0,0.1]) --no-clip --source 0 --target 1 -w 1"
+    command = [sys.executable, "-c", program, "verify", str(network), *question.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Proven" in done.stdout
+    loaded = set(done.stderr.split())
+    assert {"numpy", "highspy"} <= loaded
+    assert not loaded & {"torch", "matplotlib", "PIL", "rich", "ray"}
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])

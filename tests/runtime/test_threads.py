@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 from threading import Event
 
 import pytest
 
 from vhagar.runtime import threads
-from vhagar.runtime.threads import blas_threads, in_background, is_left_alone, one_blas_thread
+from vhagar.runtime.threads import (
+    blas_threads,
+    import_beside,
+    in_background,
+    is_left_alone,
+    one_blas_thread,
+)
 
 
 def test_work_in_the_background_returns_its_result() -> None:
@@ -71,6 +79,18 @@ def test_who_is_left_alone_is_known_until_it_ends() -> None:
         pass
 
 
+def test_modules_are_imported_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is missing is none of this function's business."""
+    (tmp_path / "imported_beside.py").write_text("import time\ntime.sleep(0.2)\nready = 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "imported_beside", raising=False)
+    import_beside("imported_beside", "no_such_module")
+    assert is_left_alone()
+    assert importlib.import_module("imported_beside").ready == 7  # whole, not half imported
+    while is_left_alone():
+        pass
+
+
 _LEFT = """
 import atexit, sys, time
 from threading import Event
@@ -81,6 +101,26 @@ atexit.register(print, "the interpreter ended in its own way")
 sys.argv = ["vhagar", "inspect", "nothing.onnx"]
 sys.exit(main())
 """
+
+
+@pytest.mark.subprocess
+def test_the_program_ends_at_once_but_runs_what_was_registered_for_its_end() -> None:
+    """Ray, for example, stops its processes there; objects of modules are not taken apart."""
+    program = """
+import atexit, sys
+from vhagar.cli.entry import main
+class Last:
+    def __del__(self):
+        print("the interpreter ended in its own way")
+last = Last()
+atexit.register(print, "registered")
+sys.argv = ["vhagar", "inspect", "nothing.onnx"]
+sys.exit(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "registered\n")
 
 
 @pytest.mark.subprocess

@@ -11,8 +11,10 @@ import vhagar
 from vhagar.network import Affine, Network, Relu
 from vhagar.search import node_search
 from vhagar.search.node import Closed, Node, Numbers
+from vhagar.search.node_selection import Frontiers
 from vhagar.search.node_solver import Explored
 from vhagar.search.slope_search import SlopeSearch
+from vhagar.search.worker import AnyTask, SignTask, SlopeTask
 
 
 def question() -> vhagar.Problem:
@@ -84,6 +86,26 @@ def test_roots_that_slopes_do_not_help_leave_time_for_the_others(text: str) -> N
         search.put_back(0, explored, keeps=False)
         search.spent(1.0, by_slopes=True)
     assert len(set(order)) == len(problem.targets) * len(problem.pieces)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("targets", "first"), [([1], SignTask), ([1, 2], SlopeTask)])
+def test_a_small_problem_with_one_target_begins_with_signs(
+    workers: int, targets: list[int], first: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First bounds use up none of the head start; with several targets, slopes bound them all."""
+    tasks = []
+    next_task = Frontiers.next_task
+
+    def recorded(self: Frontiers, worker: int, count: int) -> AnyTask | None:
+        tasks.append(next_task(self, worker, count))
+        return tasks[-1]
+
+    monkeypatch.setattr(Frontiers, "next_task", recorded)
+    network = question().network
+    problem = vhagar.Problem(network, perturbation="linf(0.05)", source=0, targets=targets)
+    vhagar.verify(problem, engine=vhagar.Bab(attack=False), workers=workers, timeout=60)
+    assert type(tasks[0]) is first
 
 
 def test_one_process_attacks_and_results_repeat(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,35 +221,47 @@ def _as_decided(
 def _best_of_region(
     region_model: RegionModel, cut: NDArray[np.int64], size: float, judge: Judge, known: float
 ) -> tuple[float, Array, Array] | None:
+    # While there is no witness, a region with a negative optimum has none: less a little, for ties.
+    enough = known if known > 0 else -_MARGINS[-1] * size
     for margin in _MARGINS:
-        answer = _solve_with_margin(region_model, cut, margin * size, known)
-        if answer is None:
+        answer = _solve_with_margin(region_model, cut, margin * size, enough)
+        if known <= 0 and _is_below(answer, enough):
+            return None
+        if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
             break
-        confidence = judge(*answer)
+        pair = proposed(region_model, answer.primal)
+        confidence = judge(*pair)
         if confidence is not None:
-            return confidence, *answer
+            return confidence, *pair
     # Where no margin is to be had, a tie may be.
-    answer = _solve_with_margin(region_model, cut, 0.0, known)
-    confidence = None if answer is None else judge(*answer)
-    return None if answer is None or confidence is None else (confidence, *answer)
+    answer = _solve_with_margin(region_model, cut, 0.0, enough)
+    if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
+        return None
+    pair = proposed(region_model, answer.primal)
+    confidence = judge(*pair)
+    return None if confidence is None else (confidence, *pair)
+
+
+def _is_below(answer: LpAnswer, enough: float) -> bool:
+    """Whether an optimum is below `enough`: a solver that begins there does not stop before."""
+    optimal = answer.status is LpStatus.OPTIMAL
+    return answer.status is LpStatus.ENOUGH or (optimal and answer.objective < enough)
 
 
 def _solve_with_margin(
-    region_model: RegionModel, cut: NDArray[np.int64], margin: float, known: float
-) -> tuple[Array, Array] | None:
-    answer = _solved(region_model, region_model.polisher, cut, margin, known)
+    region_model: RegionModel, cut: NDArray[np.int64], margin: float, enough: float
+) -> LpAnswer:
+    answer = _solved(region_model, region_model.polisher, cut, margin, enough)
     if not region_model.polisher.by_interior_point:
         hard = answer.status in (LpStatus.LIMIT, LpStatus.DOUBTFUL)
         region_model.hard_regions += hard
         region_model.solved_regions += not hard
         if hard:
-            answer = _solved(region_model, region_model.interior, cut, margin, known)
+            answer = _solved(region_model, region_model.interior, cut, margin, enough)
         # Mostly one region is hard and the next is not, and then interior points take much longer.
         if region_model.hard_regions >= max(_HARD_REGIONS, region_model.solved_regions):
             region_model.polisher.use_interior_point()
-    if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
-        return None
-    return proposed(region_model, answer.primal)
+    return answer
 
 
 def _solved(
@@ -257,14 +269,13 @@ def _solved(
     simplex: Simplex,
     cut: NDArray[np.int64],
     margin: float,
-    known: float,
+    enough: float,
 ) -> LpAnswer:
-    """Solve the LP of a region with one of the model's solvers; it may stop below `known`."""
+    """Solve the LP of a region with one of the model's solvers; it may stop below `enough`."""
     rows = region_model.model.target_rows
     simplex.switch_off(cut)
     simplex.require_rows(rows, region_model.model.arrays.row_lower[rows] + margin)
     limit = _ITERATIONS_PER_ROW * region_model.model.model.row_count + _LEAST_ITERATIONS
-    enough = known if known > 0 else -np.inf
     answer = simplex.solve(None if simplex.by_interior_point else limit, enough=enough)
     region_model.polish_work += answer.iterations
     return answer

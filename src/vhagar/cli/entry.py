@@ -6,6 +6,7 @@ module. As long as nothing runs there is nothing to clean up: the process just e
 
 # The module `signal` wraps this one in enums, whose import takes longer than all else here.
 import _signal  # type: ignore[import-not-found]
+import atexit
 import gc
 import os
 import sys
@@ -13,7 +14,7 @@ import sys
 # The exit code of `cli.main`, which is not imported yet.
 _INTERRUPTED = 130
 # New objects between two collections of garbage: imports make very many, and hardly any garbage.
-_SELDOM = 100_000
+_SELDOM = 200_000
 
 
 def _leave(number: int, frame: object) -> None:
@@ -24,7 +25,7 @@ def _leave(number: int, frame: object) -> None:
 
 
 def main() -> int:
-    """Run the command line and return the exit code; the entry point of the program."""
+    """Run the command line and end the process; the entry point of the program."""
     gc.set_threshold(_SELDOM)
     _signal.signal(_signal.SIGINT, _leave)
     _signal.signal(_signal.SIGTERM, _leave)
@@ -32,11 +33,11 @@ def main() -> int:
 
     code = run()
     threads = sys.modules.get("vhagar.runtime.threads")
-    if threads is not None and threads.is_left_alone():
-        # All is written: nobody waits for what is still being computed.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    # The interpreter's last collections of garbage would go through all that was ever imported.
-    gc.freeze()
-    return code
+    if threads is None or not threads.is_left_alone():
+        atexit._run_exitfuncs()
+    # All is written: nobody waits for what is still being computed, nor for the interpreter, which
+    # would take apart all that was ever imported.
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # it is None where it was closed from the beginning
+            stream.flush()
+    os._exit(code)

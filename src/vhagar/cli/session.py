@@ -18,7 +18,7 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import ProgressError, Result, Status
 from vhagar.result.figure import figure_data, figure_format
-from vhagar.result.figure_drawing import draw
+from vhagar.result.figure_drawing import draw, prepare
 from vhagar.result.requirement import Judgement, Requirement
 from vhagar.result.serialize import check_writable, write_json
 from vhagar.result.words import details
@@ -68,6 +68,8 @@ def run_session(
     # Invalid options are reported before anything is displayed.
     engine.check(options)
     attack_starts(options, problem.domain)
+    if arguments.plot is not None:
+        prepare()
     screen = open_screen(parsed.verbosity(arguments))
     begun = time.monotonic()
     share = search_time(options, timeout) if covering else timeout

@@ -12,6 +12,7 @@ from vhagar.drawing.colours import NAMED
 from vhagar.result.figure import BoundsPanel, FigureData, InputPanel, figure_format
 from vhagar.result.numbers import up
 from vhagar.result.serialize import write_bytes
+from vhagar.runtime.threads import import_beside
 
 _STYLE = {
     "font.size": 9,
@@ -32,6 +33,11 @@ _SLATE = "#5b6b7a"
 _MOST_BARS = 64
 # Longer names of features are cut off.
 _LONGEST = 24
+
+
+def prepare() -> None:
+    """Import matplotlib while others compute, so that `draw` need not wait for it."""
+    import_beside("matplotlib.backends.backend_agg", "matplotlib.figure")
 
 
 def draw(data: FigureData, path: str | Path) -> None:
@@ -75,8 +81,8 @@ def _draw_input(figure: Any, ax: Any, panel: InputPanel, diverging: bool) -> Non
     if panel.values.ndim == 1:
         _draw_vector(ax, panel)
         return
-    ax.set_xticks([])
-    ax.set_yticks([])
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_visible(False)  # unlike an axis without ticks, it takes no time
     if panel.values.ndim == 3:
         ax.imshow((panel.values - panel.low) / (panel.high - panel.low), interpolation="nearest")
         return

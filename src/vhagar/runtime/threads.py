@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -116,6 +117,22 @@ def in_background(
     if isinstance(found, BaseException):
         raise found
     return found
+
+
+def import_beside(*names: str) -> None:
+    """Import modules in a thread of their own, for code that will need them later.
+
+    Whoever imports them meanwhile waits; and should that fail, it fails again there.
+    """
+
+    def run() -> None:
+        with suppress(Exception):
+            for name in names:
+                importlib.import_module(name)
+
+    thread = Thread(target=run, daemon=True)
+    _left.append(thread)
+    thread.start()
 
 
 def is_left_alone() -> bool:

@@ -20,7 +20,6 @@ from vhagar.search.bounders.size import is_large
 from vhagar.search.checkpoint import Checkpoint, resumed
 from vhagar.search.node_search import NodeSearch
 from vhagar.search.proof_recording import recording
-from vhagar.search.rounds import SearchInRounds
 
 
 class _FrontierEngine(AbstractEngine):
@@ -82,9 +81,9 @@ class Bab(_FrontierEngine):
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         if is_large(run.problem):
-            return SearchInRounds(run, self.attack, self.slopes, self.inputs).run(deadline)
+            return _search_in_rounds(run, deadline, self.attack, self.slopes, self.inputs)
         if not programs_fit(run.problem, run.bounds, deadline):
-            SearchInRounds(run, self.attack, self.slopes, self.inputs).run(deadline)
+            _search_in_rounds(run, deadline, self.attack, self.slopes, self.inputs)
             return True  # with more time there would be linear programs
         search = NodeSearch(run, self.attack, self.slopes, self.inputs, self.tightening)
         with search.kept():
@@ -119,7 +118,13 @@ class FirstOrder(_FrontierEngine):
     uses = frozenset({"certificate", "checkpoint", "dataset", "device"})
 
     def search(self, run: Run, deadline: Deadline) -> bool:
-        return SearchInRounds(run, self.attack).run(deadline)
+        return _search_in_rounds(run, deadline, self.attack)
+
+
+def _search_in_rounds(run: Run, deadline: Deadline, *wanted: bool) -> bool:
+    from vhagar.search.rounds import SearchInRounds  # with the bounds of large networks
+
+    return SearchInRounds(run, *wanted).run(deadline)
 
 
 def _check_checkpoint(options: Options) -> None:

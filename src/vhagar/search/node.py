@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from vhagar.relaxation.layerwise import Tightening
 from vhagar.relaxation.lp.decisions import Decision
-from vhagar.relaxation.quadratic import Multipliers
+
+if TYPE_CHECKING:
+    from vhagar.relaxation.quadratic import Multipliers
 
 # In place of a copy: the decision is about the slope of a pair, 0 or 1.
 SLOPE = 2

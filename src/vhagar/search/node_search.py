@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from vhagar.result import Run
@@ -93,7 +94,7 @@ class NodeSearch(Search):
         bounders = lp_bounders(
             self._take_witness, first, run.bounds, deadline, tightens=self._tightens
         )
-        slopes = slope_bounder(run.problem, first, run.bounds, deadline)
+        slopes = partial(slope_bounder, run.problem, first, run.bounds, deadline)
         return SearchWorker(run.reduced, run.options, bounders, slopes)
 
     def in_cluster(self, deadline: Deadline) -> bool:

@@ -25,7 +25,8 @@ from vhagar.search.slope_search import SlopeSearch
 from vhagar.search.tree_state import SearchKind
 from vhagar.search.worker import AnyTask, CeilingTask, SignTask
 
-# Head start of the search by signs over the one by slopes on small problems, in seconds.
+# Head start of the search by signs over the one by slopes on small problems with one target, in
+# seconds: many end before it does.
 _HEAD_START = 1.5
 # Rounds of the other nodes, on average, before the ceiling may have all further rounds.
 _BEFORE_CEILING = 3
@@ -58,7 +59,11 @@ class Frontiers:
         self.boxes = InputProcess(run, self._record_boxes) if by_inputs else None
         by_slopes = slopes and not is_large(problem)
         small = is_small(problem)
-        later, self._first_nodes = (_HEAD_START, _BEFORE_CEILING_SMALL) if small else (0.0, 0)
+        self._first_nodes = _BEFORE_CEILING_SMALL if small else 0
+        later = _HEAD_START if small and len(problem.search_targets) == 1 else 0.0
+        # What a first bound of all roots counts: a second, so that slopes need not wait for the
+        # first LP, unless they are to wait.
+        self._first_effort = 0.0 if later else 1.0
         self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later, self._frontier_of)
         self.signs.known_elsewhere = self._slopes.uppers
         self.signs.roots_as_they_are = True  # every target may have a witness, which LPs find
@@ -130,13 +135,18 @@ class Frontiers:
         else:
             self.signs.put_back(name, explored, keeps)
         if not keeps and kind is not SearchKind.CEILING:
-            begun = self._begun.get(name, math.inf)
-            effort = max(time.monotonic() - begun, 0.0) if self.timed else 1.0
-            self._slopes.spent(effort, kind is SearchKind.SLOPES)
+            self._slopes.spent(self._effort(name), kind is SearchKind.SLOPES)
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")
         self.announce(BoundKind.SPECTRAL if explored.spectral else BoundKind.TWIN)
+
+    def _effort(self, name: int) -> float:
+        """What a worker's task has taken; first bounds are nobody's task."""
+        begun = self._begun.get(name)
+        if begun is None:
+            return 0.0 if self.timed else self._first_effort
+        return max(time.monotonic() - begun, 0.0) if self.timed else 1.0
 
     def _search_of(self, name: int) -> SearchKind:
         """The search whose nodes a worker has."""

@@ -192,7 +192,7 @@ class SearchInRounds(Search):
         if not are_manageable(known):
             return  # unless later bounds decide more pairs
         bounders = root_bounders(BoundMethod.DIFFERENCES, run, self._is_late(deadline))
-        worker = SearchWorker(run.reduced, run.options, bounders, slopes)
+        worker = SearchWorker(run.reduced, run.options, bounders, lambda: slopes)
         last = deadline.sooner(_SLOPES_SHARE * deadline.left)
         roots = len(run.problem.targets) * len(run.problem.pieces)
         for count in range(_ROUNDS * roots):
@@ -219,7 +219,7 @@ class SearchInRounds(Search):
                 run.bounds,
             )
 
-        worker = SearchWorker(run.reduced, run.options, bounder, slopes)
+        worker = SearchWorker(run.reduced, run.options, bounder, lambda: slopes)
         while not run.interval.closed and not deadline.passed:
             task = self._frontiers.next_task(HERE, 1, whole_piece=True)
             if task is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import Channel
 from vhagar.search.bounders.base import AbstractBounder
 from vhagar.search.bounders.lp import LpBounder
-from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.node import Node, Numbers, first_number
 from vhagar.search.node_solver import Explored, NodeSolver, OnBounds, Underway, solver_with
 from vhagar.search.region_cache import Regions
+
+if TYPE_CHECKING:
+    from vhagar.search.bounders.quadratic import QuadraticBounder
 
 # Seconds between two reports of a worker.
 _QUANTUM_SECONDS = 0.3
@@ -76,6 +79,8 @@ def slope_bounder(
     problem: Problem, first: int, bounds: BoundsCache, deadline: Deadline
 ) -> QuadraticBounder:
     """A bounder for the search by slopes; it shares the LPs' bounds of neurons."""
+    from vhagar.search.bounders.quadratic import QuadraticBounder  # many problems end before
+
     regions = Regions(problem, bounds, deadline)
     return QuadraticBounder(problem, Numbers(first), regions.bounds_for_slopes, deadline)
 
@@ -83,7 +88,7 @@ def slope_bounder(
 class SearchWorker:
     """Where tasks are worked on: a node solver for each of the three searches.
 
-    `slopes` bounds the nodes of the search by slopes, where there is one.
+    `slopes` makes the bounder of the search by slopes, where there is one.
     """
 
     def __init__(
@@ -91,17 +96,24 @@ class SearchWorker:
         reduced: Reduced,
         options: Options,
         bounder: BounderMaker,
-        slopes: QuadraticBounder | None = None,
+        slopes: Callable[[], QuadraticBounder] | None = None,
     ) -> None:
-        self._options, self._bounder, self._slopes = options, bounder, slopes
+        self._problem = reduced.problem
+        self._options, self._bounder, self._make_slopes = options, bounder, slopes
         self._node_solver = self._solver(reduced)
         self._ceiling = reduced.ceiling
         # The homogeneous form has no whole numbers.
         self._splits_entries = len(reduced.problem.domain.groups.whole) > 0
         self._confident: NodeSolver | None = None
-        self._slope_solver = None
-        if slopes is not None:
-            self._slope_solver = solver_with(slopes, reduced.problem, options)
+
+    @cached_property
+    def _slopes(self) -> QuadraticBounder:
+        assert self._make_slopes is not None
+        return self._make_slopes()
+
+    @cached_property
+    def _slope_solver(self) -> NodeSolver:
+        return solver_with(self._slopes, self._problem, self._options)
 
     def _solver(self, reduced: Reduced) -> NodeSolver:
         return solver_with(self._bounder(reduced), reduced.problem, self._options)
@@ -123,13 +135,12 @@ class SearchWorker:
             solver = self._ceiling_solver()
             solver.incumbent.update(task.lower)
         else:
-            assert self._slope_solver is not None
             solver = self._slope_solver
             solver.incumbent.update(task.lower)
         explored = solver.explore(
             task.nodes, most_nodes, seconds, lambda: deadline.passed, on_bounds, quiet
         )
-        if isinstance(task, SlopeTask) and self._slopes is not None:
+        if isinstance(task, SlopeTask):
             explored = replace(explored, floors=dict(self._slopes.floors))
         return explored
 
@@ -170,7 +181,7 @@ def explore(job: WorkerJob, channel: Channel) -> None:
     deadline, first = job.deadline.before(_LAST_WORDS), first_number(job.number)
     bounds = BoundsCache()
     bounders = lp_bounders(channel.send, first, bounds, deadline, job.plain, job.tightens)
-    slopes = slope_bounder(job.reduced.problem, first, bounds, deadline)
+    slopes = partial(slope_bounder, job.reduced.problem, first, bounds, deadline)
     worker = SearchWorker(job.reduced, job.options, bounders, slopes)
 
     def tell(so_far: Explored) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,11 @@ from vhagar.errors import InvalidInput
 from vhagar.network.layers import Relu
 from vhagar.problem import Problem
 from vhagar.relaxation.lp.decisions import PIXELS, Decision
-from vhagar.relaxation.quadratic import Multipliers
 from vhagar.search.entry_splits import is_entry_step, split_of
 from vhagar.search.node import SLOPE, Node, Region
+
+if TYPE_CHECKING:
+    from vhagar.relaxation.quadratic import Multipliers
 
 _HEAD = [
     ("target", "<i4"),
@@ -153,6 +155,8 @@ class NodeReader:
 
 
 def _starts(columns: Columns) -> list[Multipliers]:
+    from vhagar.relaxation.quadratic import Multipliers
+
     numbers: Array = columns["multipliers"].astype(np.float64)
     _require(bool((np.isfinite(numbers) & (numbers >= 0)).all()), "multipliers are negative")
     sizes = columns["starts"]
