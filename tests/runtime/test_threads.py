@@ -124,6 +124,15 @@ sys.exit(main())
 
 
 @pytest.mark.subprocess
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_the_program_runs_with_closed_streams(closed: str) -> None:
+    program = f"{sys.executable} -c 'from vhagar.cli.entry import main; main()' --version {closed}"
+    done = subprocess.run(program, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.subprocess
 def test_the_program_ends_without_those_that_are_left() -> None:
     """Native code that is cut off by the interpreter's end would end it with a crash."""
     done = subprocess.run(

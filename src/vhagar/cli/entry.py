@@ -24,9 +24,17 @@ def _leave(number: int, frame: object) -> None:
         os._exit(_INTERRUPTED)
 
 
+def _open_what_was_closed() -> None:
+    """Discard what is written to streams that were closed from the beginning (`vhagar ... >&-`)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
 def main() -> int:
     """Run the command line and end the process; the entry point of the program."""
     gc.set_threshold(_SELDOM)
+    _open_what_was_closed()
     _signal.signal(_signal.SIGINT, _leave)
     _signal.signal(_signal.SIGTERM, _leave)
     from vhagar.cli.main import main as run
@@ -37,7 +45,6 @@ def main() -> int:
         atexit._run_exitfuncs()
     # All is written: nobody waits for what is still being computed, nor for the interpreter, which
     # would take apart all that was ever imported.
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # it is None where it was closed from the beginning
-            stream.flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(code)
