@@ -17,7 +17,7 @@ from vhagar.attack.run import _Rounds
 from vhagar.attack.score_gradients import joint_gradients, leads, scores_and_pull
 from vhagar.network import Affine, Relu
 from vhagar.options import Options
-from vhagar.reduction import LINEAR_REDUCTIONS
+from vhagar.reduction import LINEAR_REDUCTIONS, reduce_problem
 from vhagar.result import Run, Witness
 from vhagar.runtime.deadline import Deadline
 from vhagar.search.node_search import NodeSearch
@@ -105,7 +105,8 @@ def test_a_search_for_another_form_of_the_problem_attacks_the_inputs_themselves(
     """Contrast without clipping is searched with one more entry, which no data set has."""
     path = EXAMPLES / "mnist_3x50_pgd.onnx"
     problem = Problem(path, perturbation="contrast([0.5,1.5])", source=2, targets=3, clip=False)
-    run = Run(problem, Options(workers=0, dataset=dataset), reductions=LINEAR_REDUCTIONS)
+    reduced = reduce_problem(problem, LINEAR_REDUCTIONS)
+    run = Run(problem, Options(workers=0, dataset=dataset), reduced=reduced)
     assert run.problem.domain.size == problem.domain.size + 1
     NodeSearch(run, attack=True).attack_first(Deadline())
     assert run.interval.lower > 0
