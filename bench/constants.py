@@ -81,7 +81,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "local/vnnlib*.py:_MOST_*",
         "*:_MOST_PRODUCTS",
         "search/entry_splits.py:_LARGEST_*",
-        "search/proof_review.py:_LEAST_*",
+        "search/proofs/review.py:_LEAST_*",
     ),
     "Conventions": (
         "fitting/data_rows.py:*",

@@ -53,7 +53,7 @@ class AbstractEngine(ABC):
     def certifying(self, run: Run) -> AbstractContextManager[Any]:
         """Record what `run` proves inside; at the end, also on Ctrl-C, write the certificate.
 
-        Engines without proofs do nothing; `search/proof_recording.py` serves the others.
+        Engines without proofs do nothing; `search/proofs/recording.py` serves the others.
         """
         return nullcontext()
 

@@ -191,7 +191,7 @@ def test_a_certificate_that_cannot_be_written_after_all(
     def full(*_: Any) -> None:
         raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr("vhagar.search.proof_tree.write_certificate", full)
+    monkeypatch.setattr("vhagar.search.proofs.tree.write_certificate", full)
     proof = tmp_path / "proof.cert"
     assert main(["verify", model, *VERIFY, "--certificate", str(proof)]) == 2
     printed = capsys.readouterr()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from vhagar.engine import AbstractEngine
 from vhagar.result import Run
-from vhagar.search.proof_recording import recording
+from vhagar.search.proofs.recording import recording
 
 
 class CertifiedEngine(AbstractEngine):

@@ -16,11 +16,11 @@ from vhagar.relaxation.lp.node_bound import NodeBound
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.search import search
 from vhagar.search.branch_and_bound import Bab
-from vhagar.search.proof_log import Proven as LoggedProof
-from vhagar.search.proof_log import RegionBlocks, RegionName
-from vhagar.search.proof_scratch import scratch_beside
-from vhagar.search.proof_store import ProofStore
-from vhagar.search.tree_state import SearchKind, TreeState
+from vhagar.search.proofs.log import Proven as LoggedProof
+from vhagar.search.proofs.log import RegionBlocks, RegionName
+from vhagar.search.proofs.scratch import scratch_beside
+from vhagar.search.proofs.store import ProofStore
+from vhagar.search.proofs.tree_state import SearchKind, TreeState
 from vhagar_check import check
 from vhagar_check.container import scan, split_json, unpack
 

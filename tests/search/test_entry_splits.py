@@ -19,7 +19,7 @@ from vhagar.search.entry_splits import (
 )
 from vhagar.search.node import Node, Region
 
-from .test_proof_tree import network
+from .proofs.test_tree import network
 
 DOMAIN = Domain((5,), -3, 4, integer=[0, 1], one_hot=[[2, 3, 4]])
 

@@ -600,10 +600,10 @@ SEARCH = {
         "tests/search/test_spill.py",
     ),
     "a worse proof in place of a better one": _tested(
-        "vhagar.search.proof_tree",
+        "vhagar.search.proofs.tree",
         "if before == _NONE or proven.upper <= self._proofs.upper(before):",
         "if before == _NONE or proven.upper >= self._proofs.upper(before):",
-        "tests/search/test_proof_tree.py::test_of_two_branchings_the_better_one_is_written",
+        "tests/search/proofs/test_tree.py::test_of_two_branchings_the_better_one_is_written",
     ),
     "a target forgotten": _one(
         "vhagar.search.node_selection",
@@ -662,12 +662,12 @@ RESULT = {
         '"upper": interval.target_lower(target)',
     ),
     "a certificate with the decisions of the sibling": _one(
-        "vhagar.search.proof_tree",
+        "vhagar.search.proofs.tree",
         "fields = (NodeKind.DECISION, decision.copy, positive, 0, *place, 0.0)",
         "fields = (NodeKind.DECISION, 1 - decision.copy, positive, 0, *place, 0.0)",
     ),
     "a certificate with the proof of another node": _one(
-        "vhagar.search.proof_tree",
+        "vhagar.search.proofs.tree",
         "            self._best[node] = proof\n",
         "            self._best[node] = max(proof - 1, 0)\n",
     ),
@@ -1546,10 +1546,10 @@ DOMAINS = {
         "tests/check/test_extremes.py::test_a_clip_in_the_widest_ranges",
     ),
     "a bound that its certificate does not prove": _tested(
-        "vhagar.search.proof_review",
+        "vhagar.search.proofs.review",
         "run.interval.raise_upper(target, min(value, stated + more))",
         "run.interval.raise_upper(target, min(value, stated))",
-        "tests/search/test_proof_review.py::test_a_bound_that_is_not_proved_is_raised",
+        "tests/search/proofs/test_review.py::test_a_bound_that_is_not_proved_is_raised",
     ),
     "checker: any coordinates in a zonotope": _tested(
         "vhagar_check.conditions",
@@ -1661,13 +1661,13 @@ CUTS = {
         f"{_CONE_SEARCH}::test_weights_are_added_outward",
     ),
     "a certificate that gives a cut's weight to another cut": _tested(
-        "vhagar.search.proof_store",
+        "vhagar.search.proofs.store",
         "chosen = [*own[:behind], *(own[behind + cut] for cut in cuts)]",
         "chosen = own[: behind + len(cuts)]",
         "tests/search/test_cut_certificates.py::test_what_is_reported_of_cuts_is_kept_in_order",
     ),
     "a certificate that forgets the weights of cuts": _tested(
-        "vhagar.search.proof_store",
+        "vhagar.search.proofs.store",
         "weights = [known[cut] if cut < len(known) else 0.0 for cut in cuts]",
         "weights = [0.0 for cut in cuts]",
         "tests/search/test_cut_certificates.py::test_what_is_reported_of_cuts_is_kept_in_order",

@@ -19,7 +19,7 @@ from vhagar.search.bounders.first_bounds import MOST_KEPT, BoundMethod, programs
 from vhagar.search.bounders.size import is_large
 from vhagar.search.checkpoint import Checkpoint, resumed
 from vhagar.search.node_search import NodeSearch
-from vhagar.search.proof_recording import recording
+from vhagar.search.proofs.recording import recording
 
 
 class _FrontierEngine(AbstractEngine):

@@ -12,7 +12,7 @@ from vhagar.problem import Problem
 from vhagar.search.confidence_probe import confidence_within_reach
 from vhagar.search.frontier import Frontier
 from vhagar.search.node import Node, Region
-from vhagar.search.tree_state import SearchKind
+from vhagar.search.proofs.tree_state import SearchKind
 
 # Makes the frontier of one of the searches from its roots.
 FrontierMaker = Callable[[list[Node], SearchKind], Frontier]

@@ -22,7 +22,7 @@ from vhagar.result.run import Run
 from vhagar.runtime.threads import one_blas_thread
 from vhagar.search.input_search import InputSearch
 from vhagar.search.primal_heuristic import WitnessFound
-from vhagar.search.proof_log import ProofEvents, Proven, RegionBlocks, RegionName
+from vhagar.search.proofs.log import ProofEvents, Proven, RegionBlocks, RegionName
 
 # Rounds of sampling before boxes are halved, and then steps for each further round.
 _FIRST_ROUNDS, _ROUND_EVERY = 8, 4

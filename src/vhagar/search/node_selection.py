@@ -20,9 +20,9 @@ from vhagar.search.input_process import InputProcess, InputsReport
 from vhagar.search.input_search import splits_inputs
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import Explored
-from vhagar.search.proof_tree import ProofTree
+from vhagar.search.proofs.tree import ProofTree
+from vhagar.search.proofs.tree_state import SearchKind
 from vhagar.search.slope_search import SlopeSearch
-from vhagar.search.tree_state import SearchKind
 from vhagar.search.worker import AnyTask, CeilingTask, SignTask
 
 # Head start of the search by signs over the one by slopes on small problems with one target, in

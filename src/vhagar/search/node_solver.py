@@ -16,7 +16,7 @@ from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcom
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Closed, Node
 from vhagar.search.node_heap import NodeHeap
-from vhagar.search.proof_log import ProofEvents, ProofLog
+from vhagar.search.proofs.log import ProofEvents, ProofLog
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from vhagar.problem import Problem, Target
 from vhagar.search.frontier import MOST_HANDED_OUT, Frontier
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import Explored
-from vhagar.search.tree_state import SearchKind
+from vhagar.search.proofs.tree_state import SearchKind
 from vhagar.search.worker import SlopeTask
 
 # Share of all effort while this search is likely to lower the bound by more, and while it is not.

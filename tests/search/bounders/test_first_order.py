@@ -19,13 +19,13 @@ from vhagar.options import Options
 from vhagar.relaxation.first_order.dual import Steps
 from vhagar.result import BoundKind, Run
 from vhagar.runtime import devices
-from vhagar.search import proof_log
 from vhagar.search import rounds as searching
 from vhagar.search.bounders import first_order, size
 from vhagar.search.bounders.first_order import FirstOrderBounder
 from vhagar.search.branch_and_bound import FirstOrder
 from vhagar.search.node import Node, Region
 from vhagar.search.node_solver import solver_with
+from vhagar.search.proofs import log as proof_log
 from vhagar.search.search import HERE, Search
 from vhagar_check import check
 from vhagar_check.container import scan

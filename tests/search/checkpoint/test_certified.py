@@ -11,9 +11,9 @@ import pytest
 
 from vhagar import Problem, Result, read_onnx, verify, write_onnx
 from vhagar.errors import InvalidInput
-from vhagar.search import proof_review
 from vhagar.search.branch_and_bound import Bab
-from vhagar.search.proof_scratch import proofs_beside
+from vhagar.search.proofs import review as proof_review
+from vhagar.search.proofs.scratch import proofs_beside
 from vhagar_check import Rejected, check
 
 from .conftest import Kept, small_problem

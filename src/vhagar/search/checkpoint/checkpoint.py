@@ -30,9 +30,9 @@ from vhagar.search.checkpoint.trees import TREE_PARTS, packed_tree, unpacked_tre
 from vhagar.search.cover import covers
 from vhagar.search.frontier import OpenNodes
 from vhagar.search.node import Node, Region, maker_of
-from vhagar.search.proof_log import name_of
-from vhagar.search.proof_tree import ProofTree
-from vhagar.search.tree_state import SearchKind, TreeState, trees_of
+from vhagar.search.proofs.log import name_of
+from vhagar.search.proofs.tree import ProofTree
+from vhagar.search.proofs.tree_state import SearchKind, TreeState, trees_of
 
 _DTYPES: dict[str, np.dtype[Any]] = TREE_PARTS | {
     f"{kind.name} {state} {part}": dtype

@@ -21,8 +21,8 @@ from vhagar.search.checkpoint.checkpoint import (
 )
 from vhagar.search.checkpoint.question import question_of
 from vhagar.search.cover import covers
-from vhagar.search.proof_tree import ProofTree
-from vhagar.search.tree_state import SearchKind
+from vhagar.search.proofs.tree import ProofTree
+from vhagar.search.proofs.tree_state import SearchKind
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from vhagar.errors import InvalidInput
 from vhagar.relaxation.proof import ProofKind
 from vhagar.result.certificate import LARGEST, NODE_FIELDS, NodeKind
-from vhagar.search.proof_log import RegionName
-from vhagar.search.proof_scratch import ScratchState
-from vhagar.search.tree_state import (
+from vhagar.search.proofs.log import RegionName
+from vhagar.search.proofs.scratch import ScratchState
+from vhagar.search.proofs.tree_state import (
     PROOF,
     WITH_NUMBERS,
     KeptBlock,

@@ -27,21 +27,21 @@ from vhagar.relaxation.proof import ProofKind
 from vhagar.search import (
     engine_named,
     node_selection,
-    proof_log,
-    proof_store,
-    proof_tree,
     search,
     search_pool,
 )
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_solver import NodeSolver
-from vhagar.search.proof_scratch import Scratch
-from vhagar.search.tree_state import SearchKind
+from vhagar.search.proofs import log as proof_log
+from vhagar.search.proofs import store as proof_store
+from vhagar.search.proofs import tree as proof_tree
+from vhagar.search.proofs.scratch import Scratch
+from vhagar.search.proofs.tree_state import SearchKind
 from vhagar.solver.simplex import Simplex
 
-from ..marks import mostly_slow
-from .proven import Proven
-from .test_branch_and_bound import JOBS, Killer, refusing
+from ...marks import mostly_slow
+from ..proven import Proven
+from ..test_branch_and_bound import JOBS, Killer, refusing
 
 ChildrenOf = Callable[[int], set[int]]
 

@@ -12,15 +12,15 @@ import pytest
 from vhagar import Network, Problem, Result, verify
 from vhagar.network import onnx_bytes, read_onnx
 from vhagar.perturbation import Domain, linear_rows
-from vhagar.search import proof_review
 from vhagar.search.branch_and_bound import Bab
+from vhagar.search.proofs import review as proof_review
 from vhagar_check import Rejected, check, container, verdict
 from vhagar_check.container import Block
 from vhagar_check.statement import Statement
 
-from ..networks import dense_network
-from ..soundness.judge import Finding, run_bab, stored
-from ..soundness.numerics import hard_problem
+from ...networks import dense_network
+from ...soundness.judge import Finding, run_bab, stored
+from ...soundness.numerics import hard_problem
 
 SLOW = pytest.mark.slow
 NETWORK = dense_network(6, 5, 3, seed=5)

@@ -28,10 +28,10 @@ from vhagar.result.certificate import (
     write_certificate,
 )
 from vhagar.result.statements import head_of, maps_of
-from vhagar.search.proof_log import Branching, NodeName, ProofEvents, Proven
-from vhagar.search.proof_scratch import Scratch
-from vhagar.search.proof_store import ProofStore
-from vhagar.search.tree_state import SearchKind, TreeState, search_of, trees_of
+from vhagar.search.proofs.log import Branching, NodeName, ProofEvents, Proven
+from vhagar.search.proofs.scratch import Scratch
+from vhagar.search.proofs.store import ProofStore
+from vhagar.search.proofs.tree_state import SearchKind, TreeState, search_of, trees_of
 
 _NONE = -1
 Indices = NDArray[np.int64]

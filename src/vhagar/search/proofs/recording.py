@@ -9,10 +9,10 @@ from pathlib import Path
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result import Run
 from vhagar.result.serialize import check_writable
-from vhagar.search.proof_review import review
-from vhagar.search.proof_scratch import Scratch, ScratchState, kept_scratch, scratch_beside
-from vhagar.search.proof_tree import ProofTree
-from vhagar.search.tree_state import TreeState
+from vhagar.search.proofs.review import review
+from vhagar.search.proofs.scratch import Scratch, ScratchState, kept_scratch, scratch_beside
+from vhagar.search.proofs.tree import ProofTree
+from vhagar.search.proofs.tree_state import TreeState
 
 
 @contextmanager

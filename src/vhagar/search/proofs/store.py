@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.relaxation.proof import ProofKind
-from vhagar.search.proof_log import Proven, RegionBlocks, RegionName
-from vhagar.search.proof_scratch import Scratch
-from vhagar.search.tree_state import (
+from vhagar.search.proofs.log import Proven, RegionBlocks, RegionName
+from vhagar.search.proofs.scratch import Scratch
+from vhagar.search.proofs.tree_state import (
     PROOF,
     WITH_NUMBERS,
     KeptBlock,

@@ -23,9 +23,9 @@ from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.proof import BlockProof, ProofKind
 from vhagar.result.certificate import LARGEST, with_json
 from vhagar.search.bounders.base import Bound
-from vhagar.search.cut_blocks import cut_block
 from vhagar.search.entry_splits import entry_ranges
 from vhagar.search.node import Node, Region
+from vhagar.search.proofs.cut_blocks import cut_block
 
 # Bytes of all multipliers of refinements in a region's own block.
 _MOST_INSIDE = LARGEST[b"REGN"] // 2

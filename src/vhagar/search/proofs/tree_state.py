@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from vhagar.problem import Problem
 from vhagar.relaxation.proof import ProofKind
 from vhagar.result.certificate import SearchTree
-from vhagar.search.proof_log import RegionName
-from vhagar.search.proof_scratch import ScratchState
+from vhagar.search.proofs.log import RegionName
+from vhagar.search.proofs.scratch import ScratchState
 
 # Proofs that consist of numbers.
 WITH_NUMBERS = (
