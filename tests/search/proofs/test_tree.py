@@ -24,6 +24,7 @@ from vhagar.relaxation.lp import region_model
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.proof import ProofKind
+from vhagar.runtime.deadline import OutOfTime
 from vhagar.search import (
     engine_named,
     node_selection,
@@ -174,6 +175,21 @@ def test_time_that_is_up_leaves_a_certificate(problem: Problem, alone: dict[str,
         result = verify(problem, timeout=timeout, **dict(alone, relative_gap=0.0))
         assert result.status is Status.TIMEOUT
         proven(result, problem)
+
+
+def test_time_that_is_up_in_the_midst_leaves_a_certificate(
+    problem: Problem, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = Bab.search
+
+    def late(*arguments: Any) -> bool:
+        search(*arguments)
+        raise OutOfTime
+
+    monkeypatch.setattr(Bab, "search", late)
+    result = verify(problem, timeout=PATIENCE, **alone)
+    assert result.certificate is not None
+    proven_at_least(result, problem)
 
 
 def test_it_is_the_same_every_time(problem: Problem, alone: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result import Run
 from vhagar.result.serialize import check_writable
+from vhagar.runtime.deadline import OutOfTime
 from vhagar.search.proofs.review import review
 from vhagar.search.proofs.scratch import Scratch, ScratchState, kept_scratch, scratch_beside
 from vhagar.search.proofs.tree import ProofTree
@@ -34,7 +35,7 @@ def recording(run: Run, kept: TreeState | None = None) -> Iterator[ProofTree | N
         tree = ProofTree(run.problem, scratch, kept)
         try:
             yield tree
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OutOfTime):
             _write(tree, run)
             raise
         _write(tree, run)
