@@ -40,10 +40,10 @@ _ATTACKED_AT_ONCE = 128
 def coverage(result: Result, dataset: str | Path, *, timeout: float | None = None) -> Coverage:
     """What a result says of the inputs in a file that are classified as its source class.
 
-    An .npz file that holds a training and a test set is asked for its test set. Inputs are taken as
+    Of an .npz file with a training and a test set, the test set is used. Inputs are taken as
     float32, as runtimes take them. Those that are not proven robust are attacked, one by one, for
-    at most `timeout` seconds in all, after the file has been read; whoever was not reached is
-    neither robust nor attackable.
+    at most `timeout` seconds in all, after the file has been read; inputs that were not
+    reached count as neither.
     """
     problem = result.problem
     if problem.perturbation is None:
@@ -103,7 +103,7 @@ def covered(
 ) -> Coverage:
     """What a proven upper bound says of a data set; the rest is attacked until the deadline.
 
-    `always` a few are attacked, even if the time is up.
+    With `always`, a few are attacked even after the deadline.
     """
     begun = time.monotonic()
     sure = data.sure(problem.source)
@@ -112,7 +112,7 @@ def covered(
     robust = own & (sure > upper)
     rest = np.flatnonzero(own & ~robust)
     attackable = np.zeros_like(own)
-    # The least confident first: they are the easiest to attack, so that the time tells most apart.
+    # The least confident first: they are the easiest to attack, so most inputs are decided.
     order = rest[np.argsort(sure[rest])]
     attackable[_attacked(problem, data.inputs, order, deadline, always)] = True
     right = data.labels == problem.source

@@ -98,7 +98,7 @@ def read_test_set(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] 
     """Inputs `(count, size)` and their labels, where the file has some; of two parts, the test set.
 
     Labels of an archive are the one vector of whole numbers that is as long as the inputs, or the
-    one that is called so.
+    one whose name says that it holds labels.
     """
     if path.suffix == ".csv":
         return _table(path, domain)
@@ -186,7 +186,7 @@ def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:
         if array.ndim >= 2 and len(array) and array[0].size == domain.size
     }
     if set(fitting) == set(_PARTS):
-        # Two arrays of another type would become a third one.
+        # Arrays of different types would be joined into one of a third type.
         first, second = (fitting[name] for name in _PARTS)
         if first.dtype == second.dtype and first.shape[1:] == second.shape[1:]:
             return np.concatenate([first, second])
@@ -199,7 +199,7 @@ def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:
 
 
 def _labels_of(arrays: dict[str, Any], count: int, path: Path) -> NDArray[np.int64] | None:
-    """The labels among the arrays; one that is called so and cannot be them is refused."""
+    """The labels among the arrays; one with such a name that cannot be labels is refused."""
     named = [name for name in arrays if name.removesuffix("_test") in _LABELS]
     if len(named) == 1:
         found = arrays[named[0]]

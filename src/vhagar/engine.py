@@ -1,4 +1,4 @@
-"""What every engine is: something that feeds a run until a deadline."""
+"""The interface of every engine: it offers witnesses and bounds to a run until a deadline."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AbstractEngine(ABC):
         return nullcontext()
 
     def resume(self, run: Run) -> None:
-        """Offer the run what the checkpoint holds that it goes on from, if there is one."""
+        """If the run resumes a checkpoint, offer it the checkpoint's witnesses and bounds."""
         return
 
     @abstractmethod

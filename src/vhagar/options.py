@@ -31,8 +31,8 @@ class Options:
     attacks and first-order steps run; attacks may start from the inputs in `dataset`, an .npz file
     or a folder of images. `certificate` names a file to write that proves the interval,
     `checkpoint` one that keeps the search while it goes on, and `resume` one to go on from, which
-    is also written unless there is a `checkpoint`; if both are the same file, which is not there
-    yet, the search begins. With the `executor` "ray" workers are in the Ray
+    is kept up to date unless `checkpoint` names another. If both name the same file and it does not
+    exist, the search starts from the beginning. With the `executor` "ray" workers are in the Ray
     cluster at `address`, or in a new local one, by default as many as it has cores.
     """
 

@@ -122,7 +122,7 @@ class Problem:
 
     @property
     def recorded_maps(self) -> tuple[AffineMap, ...]:
-        """The maps of a perturbation that its text does not tell; empty where it does."""
+        """The perturbation's maps if its text does not define them; empty if it does."""
         if self.perturbation is None or self.perturbation.by_text:
             return ()
         return tuple(piece.map for piece in self.pieces if piece.map is not None)

@@ -209,7 +209,7 @@ def run_engine(
     warm_start: WarmStart | None = None,
     bounds: BoundsCache | None = None,
 ) -> Result:
-    """Run an engine on a problem: what `verify` does, for callers that have more to say.
+    """Run an engine on a problem, as `verify` does, with a warm start and bounds to share.
 
     `warm_start` has inputs to check first, and bounds that are proven already. `bounds` remembers
     the bounds of the network's neurons from one call to the next.

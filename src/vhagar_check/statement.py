@@ -186,7 +186,7 @@ class Statement:
     def _at_image(self, x: Floats, problem: Any) -> Form:
         """The question about one image: a single copy of the network on its versions."""
         if problem.get("clipped_pixels") is not None or problem.get("form") is not None:
-            raise Rejected("the versions of an image are clipped as they are, in no other form")
+            raise Rejected("a certificate about one image has no clipped pixels and no other form")
         made = [at_image(piece, x, self.clip) for piece in self.pieces]
         versions: list[Piece] = [OneImage(each, each.whole) for each in made]
         return Form(self.network, versions, self.network, self.domain)

@@ -175,7 +175,7 @@ def test_amounts_are_in_the_units_of_the_input_range() -> None:
 
 
 def test_radii_of_their_own_are_those_of_features() -> None:
-    with pytest.raises(InvalidInput, match="radii of their own have features"):
+    with pytest.raises(InvalidInput, match="its own radius, write features"):
         parse("linf([0.1,0.2,0.3])")
 
 

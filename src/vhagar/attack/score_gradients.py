@@ -15,7 +15,7 @@ def scores_and_pull(
 ) -> tuple[Array, Callable[[Array], Array]]:
     """The scores of a batch, and what pulls gradients at the scores back to the input.
 
-    ReLUs let the share `leak` of what is negative through.
+    ReLUs multiply negative values by `leak`.
     """
     values, passed = x, []
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite leads nowhere
@@ -60,7 +60,7 @@ def joint_gradients(scores: Array, first: Index, second: Index) -> Array:
     lesser, larger = np.where(swap, second, first), np.where(swap, first, second)
     others = scores.copy()
     others[every, first] = others[every, second] = -np.inf
-    # With two classes in all there are no others: then they are to be close.
+    # With two classes in all there are no others: then the two scores are driven together.
     alone = np.isneginf(others).all(axis=1)
     rival = np.where(alone, larger, others.argmax(axis=1))
     gradients = np.zeros_like(scores)

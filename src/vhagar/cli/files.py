@@ -62,7 +62,7 @@ def check_files(arguments: argparse.Namespace) -> None:
 
 
 def _files(value: Any) -> Iterator[Path]:
-    """The files that an argument names; text may be one's path, perhaps with `:NAME` behind it."""
+    """The files that an argument names; text may be a path, optionally followed by `:NAME`."""
     if isinstance(value, list | tuple):
         for each in value:
             yield from _files(each)
@@ -90,7 +90,7 @@ def _named_in(path: Path) -> Iterator[Path]:
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    """Whether both are one file, also by a link, or would be; devices and pipes do not count."""
+    """Whether both are, or would become, the same file, also by links; devices never are."""
     with suppress(OSError, ValueError):  # names that no file can have
         if path.exists() and other.exists():
             return path.is_file() and path.samefile(other)

@@ -130,7 +130,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         "--checkpoint",
         type=Path,
         metavar="FILE",
-        help="keep the search in FILE while it goes on",
+        help="save the search to FILE regularly, for --resume",
     )
     parser.add_argument(
         "--resume",
@@ -247,7 +247,7 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
         "-q",
         "--quiet",
         action="store_true",
-        help="print the answer alone, with --dataset and --require what becomes of them",
+        help="print only the answer, and the outcome of --dataset and --require",
     )
     group.add_argument(
         "-v",

@@ -17,7 +17,7 @@ from types import FrameType
 # process and its group.
 _REPEAT_WINDOW = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Seconds until it is tried again to interrupt what was in the middle of an import.
+# Seconds until the next attempt, if an import was in progress.
 _POSTPONED = 0.02
 _IMPORTING = "<frozen importlib._bootstrap>"
 

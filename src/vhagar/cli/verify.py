@@ -1,4 +1,7 @@
-"""The command `vhagar verify`."""
+"""The command `vhagar verify`.
+
+Like the function `vhagar.verify`, it calls `run_engine`; `session` puts the screen around it.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from vhagar.sweep.store import Store
 from vhagar_check import Rejected, Verdict, check
 from vhagar_check.container import parse_json, scan, unpack
 
-# What a proof stands behind; others are the word of a solver or of another verifier.
+# The kinds of bounds that are proven; others rely on a solver or on another verifier.
 PROVEN = (
     BoundKind.INTERVAL,
     BoundKind.TWIN,

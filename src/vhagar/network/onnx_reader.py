@@ -144,7 +144,7 @@ def read_model(
             "choose the scores with --output NAME"
         )
     if argmin and limit is not None:
-        raise InvalidInput("of one score none is the smallest: leave --argmin out")
+        raise InvalidInput("--argmin needs several scores, but the model has one: leave it out")
     layers = negated(layers) if argmin else layers
     own = Scores(chosen, limit, argmin)
     return Network(

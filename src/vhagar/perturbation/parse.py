@@ -58,8 +58,8 @@ def _parse_one(part: str, text: str) -> Perturbation:
         forms = ", ".join(PERTURBATIONS.values())
         if ".py:" in text:
             raise InvalidInput(
-                f"{text!r} names a perturbation in a file; those are for the commands that ask one "
-                "question, and for Python: a study can only have perturbations that are texts"
+                f"{text!r} names a perturbation in a file, which a study cannot use; use it in "
+                "Python or with a command about a single problem"
             )
         raise InvalidInput(
             f"{text!r} is not a perturbation; write one of: {forms}; or two of them, such as "
@@ -90,8 +90,8 @@ def _arguments(inside: str, text: str, lists: bool) -> list[Any]:
                 "write features in brackets and then one radius, or one for each in brackets, such "
                 "as features([age,dose],[2,0.1])"
                 if lists
-                else "an argument is a number or an interval such as [0,0.1]; radii of their own "
-                "have features([0,1,2],[0.1,0.2,5])"
+                else "an argument is a number or an interval such as [0,0.1]; to give each "
+                "feature its own radius, write features([0,1,2],[0.1,0.2,5])"
             )
             raise InvalidInput(f"cannot read {inside[position:].strip()!r} in {text!r}; {form}")
         if several is not None:

@@ -155,9 +155,9 @@ class ScalarPiece(AbstractPiece):
 
     @property
     def _clipped_end(self) -> int:
-        """The end of a pixel's range, 0 or 1, whose image the point has where the clip begins.
+        """The end of a pixel's range, 0 or 1, with the image of the point where clipping begins.
 
-        Computed from that point, which is rounded, a large factor would multiply the error.
+        The image is computed from this end: a large factor would multiply that point's rounding.
         """
         return int(self._brightens)
 

@@ -48,7 +48,7 @@ def _matrix(study: StudyData, bars: Sequence[CoverageBars]) -> str:
     order = sorted(rows, key=lambda label: sum(map(_proven, rows[label].values())))
     lines = (
         f'<th scope="row">{text(label)}</th>'
-        f"{''.join(_cell(rows[label].get(print)) for print in networks)}"
+        f"{''.join(_cell(rows[label].get(key)) for key in networks)}"
         for label in order
     )
     heads = ["<th></th>", *(f"<th>{text(name)}</th>" for name in networks.values())]

@@ -47,7 +47,8 @@ class Run:
         self.device = "cpu"
         self.estimate: Estimate | None = None
         self.engine = engine
-        # What the engine records for a requested certificate, and the file that it wrote.
+        # What the engine records for a certificate (`search.proofs.tree.ProofTree`, which this room
+        # must not import), and the file that was written.
         self.proof: object = None
         self.certificate: Path | None = None
         # What the engine read from the checkpoint that the run resumes.

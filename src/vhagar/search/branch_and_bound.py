@@ -92,7 +92,7 @@ class Bab(_FrontierEngine):
     def _search(self, search: NodeSearch, run: Run, deadline: Deadline) -> bool:
         if run.resumed is None:
             search.bound_roots(BoundMethod.DIFFERENCES, deadline)
-            # By the clock, where there are many pieces: not where results must repeat.
+            # With many pieces this depends on the clock, so not where results must be reproducible.
             if run.options.processes or len(run.problem.pieces) <= MOST_KEPT:
                 search.bound_roots(BoundMethod.QUICK, deadline)
         if run.options.executor == "ray":
@@ -101,7 +101,7 @@ class Bab(_FrontierEngine):
         asked = self.gpu is not None
         if workers > 1 and run.options.processes:
             return search.in_processes(workers, deadline, gpu, asked)
-        # In one process results must repeat: no GPU by itself.
+        # In one process results must be reproducible: no GPU by itself.
         return search.in_this_process(deadline, gpu and (asked or run.options.device == "cuda"))
 
 

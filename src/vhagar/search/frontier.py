@@ -78,8 +78,9 @@ class Frontier:
         for node in closed:
             self._close(node)
         self.explored = 0
-        # Bounds of targets that are known from elsewhere. The target whose better bound is the
-        # largest comes first: the answer is no better than that. Roots may come as they are.
+        # Bounds on targets from other searches. Targets are taken in order of the smaller of both
+        # bounds, largest first: the answer is no better than that. With `roots_as_they_are`, roots
+        # are taken in the order of their own bounds.
         self.known_elsewhere: Callable[[], Mapping[Target, float]] = dict
         self.roots_as_they_are = False
 

@@ -41,11 +41,11 @@ class Region:
 class Node:
     """A part of the search space with an upper bound on its `delta`.
 
-    `basis` names that of its own LP or its parent's, and `challenge` that of its parent's
-    challenge, where a worker still has them; they are only hints. `predicted_gain` is by how much
-    its last decision was expected to lower the bound, as long as that has not been observed.
-    `rounds` is how often it has been bounded and is to be bounded again; `start` are its parent's
-    multipliers, in a search that branches on slopes.
+    `basis` and `challenge` are keys of stored bases: that of its own or its parent's LP, and that
+    of its parent's challenge. They are only hints, because a worker may not have them any more.
+    `predicted_gain` is by how much its last decision was expected to lower the bound, as long as
+    that has not been observed. `rounds` is how often it has been bounded and is to be bounded
+    again; `start` are its parent's multipliers, in a search that branches on slopes.
     """
 
     region: Region

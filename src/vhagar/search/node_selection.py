@@ -28,10 +28,10 @@ from vhagar.search.worker import AnyTask, CeilingTask, SignTask
 # Head start of the search by signs over the one by slopes on small problems with one target, in
 # seconds: many end before it does.
 _HEAD_START = 1.5
-# Rounds of the other nodes, on average, before the ceiling may have all further rounds.
+# Rounds for each root, on average, before the ceiling may take every round.
 _BEFORE_CEILING = 3
-# Share of all nodes for the ceiling's search while there is other work; on small problems of those
-# after so many: by then, the ceiling is often higher than what is known.
+# Share of all nodes for the ceiling's search while there is other work, and on small problems the
+# nodes before it gets any: by then, the ceiling is often higher than what is known.
 _CEILING_SHARE, _BEFORE_CEILING_SMALL = 0.2, 50
 
 
@@ -61,14 +61,15 @@ class Frontiers:
         small = is_small(problem)
         self._first_nodes = _BEFORE_CEILING_SMALL if small else 0
         later = _HEAD_START if small and len(problem.search_targets) == 1 else 0.0
-        # What a first bound of all roots counts: a second, so that slopes need not wait for the
-        # first LP, unless they are to wait.
+        # Seconds that the first bounds of all roots count for: with one, slopes need not wait for
+        # the first LP; with none, signs have their head start.
         self._first_effort = 0.0 if later else 1.0
         self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later, self._frontier_of)
         self.signs.known_elsewhere = self._slopes.uppers
         self.signs.roots_as_they_are = True  # every target may have a witness, which LPs find
         self._slopes.frontier.known_elsewhere = self._sign_uppers
-        # When workers were given their tasks. Where results must repeat, every task counts as one.
+        # When workers were given their tasks. Where results must be
+        # reproducible, every task counts as one.
         self._begun: dict[int, float] = {}
         self.timed = False
 

@@ -23,7 +23,7 @@ from vhagar.search.proofs.log import ProofEvents, ProofLog
 class Explored:
     """What became of the nodes that were given: those still open, and the bounds of the rest.
 
-    `trouble` is what a solver said that failed; the nodes in question were closed as they were.
+    `trouble` is the message of a solver that failed; its nodes were closed as they were.
     `logged` is for the certificate, where one is asked for. `floors` say for each target what no
     bound by slopes can go below. `spectral` if bounds became better by spectral norms.
     """

@@ -80,8 +80,8 @@ class PrimalHeuristic:
         return _WORK_AT_FIRST + _WORK_SHARE * merit * self._nodes_work - self._spent
 
     def is_due(self, region_model: RegionModel, region: Region) -> bool:
-        """The first nodes of a piece are polished each, later ones now and then, while that takes
-        its share of the work only."""
+        """Whether to polish: all of a piece's first nodes and some of the later ones, as long as
+        polishing stays within its share of the work."""
         key = (region.target, region.piece_index)
         visits = self._visits[key] = self._visits.get(key, 0) + 1
         if self._left <= 0:

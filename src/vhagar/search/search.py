@@ -32,10 +32,10 @@ from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
 Found = TypeVar("Found")
 # The number by which this process goes beside workers.
 HERE = -1
-# Seconds for the roots by one method, or a share of the remaining time, where pieces are many; then
-# others take over. Methods that take longer have a limit of seconds as well.
+# Time for bounding the roots of many pieces by one method: the larger of these seconds and this
+# share of the remaining time; for slow methods, at most these seconds.
 _ROOT_SECONDS, _ROOT_SHARE, _MOST_ROOT_SECONDS = 0.5, 0.05, 3.0
-# The same without a clock, where results must repeat: hidden neurons of all pieces together.
+# The same without a clock, where results must be reproducible: hidden neurons of all pieces.
 _ROOT_NEURONS = 200_000
 # Share of the remaining time for the neurons' bounds when only the ceiling is bounded.
 CEILING_SHARE = 0.1
@@ -117,7 +117,7 @@ class Search:
         self._work_on_ceiling(worker, deadline)
 
     def _by_clock(self, method: BoundMethod, deadline: Deadline) -> Callable[[int], bool]:
-        """Whether a method has time for a piece and, unless it is a quick one, all after it."""
+        """Whether there is time for the next piece; slow methods need time for all of them."""
         quick, begun = method is BoundMethod.DIFFERENCES, time.monotonic()
         seconds = max(_ROOT_SECONDS, _ROOT_SHARE * deadline.left)
         last = deadline.sooner(seconds if quick else min(seconds, _MOST_ROOT_SECONDS))
@@ -130,7 +130,7 @@ class Search:
         return goes_on
 
     def _by_work(self) -> Callable[[int], bool]:
-        """Whether a piece is among the first; their number is fixed, so that results repeat."""
+        """Whether a piece is among the first; their number is fixed, for reproducibility."""
         neurons = max(self._run.problem.network.hidden_neurons, 1)
         return lambda piece_index: piece_index * neurons < _ROOT_NEURONS
 
@@ -175,7 +175,7 @@ class Search:
         over = Deadline(deadline.at + _GRACE)
 
         def listen() -> bool:
-            # By the clock, so not where results must repeat.
+            # It depends on the clock, so not where results must be reproducible.
             busy = self._frontiers.timed and self._frontiers.split_inputs(_PATIENCE)
             self._listen()
             self._keeper.save_when_due()

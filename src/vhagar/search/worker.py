@@ -175,8 +175,8 @@ class Ready:
 def explore(job: WorkerJob, channel: Channel) -> None:
     """What runs in a worker: tasks in, reports out, until the parent ends it.
 
-    Its deadline is a little earlier than the parent's, which so receives the bounds of LPs that
-    have to be stopped.
+    Its deadline is a little earlier than the parent's, so that the parent still receives the bounds
+    of LPs that were stopped.
     """
     deadline, first = job.deadline.before(_LAST_WORDS), first_number(job.number)
     bounds = BoundsCache()

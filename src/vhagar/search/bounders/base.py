@@ -41,7 +41,8 @@ class Branched:
 
     `children` are the negative and the positive one, or those below and above a parameter `at`;
     with an `entry`, its values at most `at` and those at least `at + 1`. `bounds` are the
-    children's, where they are known already. To be bounded again, it is the only child.
+    children's, where they are known already. If the outcome is AGAIN, the node itself is the only
+    child.
     """
 
     outcome: Outcome

@@ -48,7 +48,7 @@ def first_neuron_bounds(
     should_stop: Callable[[], bool] = lambda: False,
     deadline: Deadline = NEVER,
 ) -> TwinBounds:
-    """The bounds of a piece's neurons by one method, from the cache or, if they are few, for it.
+    """The bounds of a piece's neurons by one method; of few pieces they are cached.
 
     Neurons that `should_stop` or the deadline leaves no time for keep what interval arithmetic
     knows of them; such bounds are not kept for others.

@@ -108,10 +108,9 @@ class LpBounder(AbstractBounder):
         """The node's bound with cuts that its LP's solution violates, while they pay off."""
         evaluation = found.evaluation
         assert evaluation is not None
+        # Cuts hold for all pairs of a region, and tightened bounds for some of them alone.
         if region_model.bounds.tightening is not None:
-            return (
-                found  # cuts hold for all pairs of a region, and so do the bounds that prove them
-            )
+            return found
         while self._cutting.is_due(evaluation, region_model, incumbent):
             before = evaluation.upper
             least = self._cutting.least(before, region_model, incumbent)
@@ -233,7 +232,7 @@ class LpBounder(AbstractBounder):
     def _settled_by_lp(
         self, state: RegionState, node: Node, answer: LpAnswer, incumbent: Incumbent
     ) -> Branched:
-        """Nothing is left to decide but what rows that were left out would bring up."""
+        """No sign is left to decide, unless restoring omitted rows brings some up."""
         again = Branched(Outcome.AGAIN, (replace(node, predicted_gain=0.0),))
         if state.region_model.restore_rows(answer) or state.region_model.simplex.correct_costs():
             return again

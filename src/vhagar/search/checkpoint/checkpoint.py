@@ -1,6 +1,6 @@
 """What is kept of a search: open nodes, closed parts, witnesses, and the bounds they amount to.
 
-A checkpoint is somebody's file until it was checked. It must be about the same question; its nodes
+A checkpoint is untrusted until it has been checked. It must be about the same question; its nodes
 must be nodes of the problem, and together with the closed parts they must cover all of it;
 witnesses are checked as if they had just been found. What remains to be believed are the bounds of
 nodes and closed parts (`docs/security.md`).

@@ -53,8 +53,10 @@ class RegionName:
 
 @dataclass(frozen=True, eq=False)
 class RegionBlocks:
-    """A region's blocks; those of a tightening and of cuts come after the blocks of what they build
-    on. Cuts are reported when they are first used, after the first `before` ones."""
+    """The blocks of a region. Those of a tightening or of cuts follow the blocks of their `base`.
+
+    Cuts are reported when they are first used; `before` of them were reported earlier.
+    """
 
     blocks: tuple[bytes, ...]
     base: RegionName | None = None

@@ -86,8 +86,10 @@ class TreeState:
 
 
 def trees_of(problem: Problem) -> list[SearchTree]:
-    """One for each target and piece, and as many by boxes; where something is attacked, also that
-    for the largest confidence, and as many by slopes."""
+    """The trees of a search: for each target and piece, one by signs and one by boxes.
+
+    With a perturbation there is also one by slopes for each, and one for the maximal confidence.
+    """
     attacks = problem.perturbation is not None
     found = [
         SearchTree(target, piece_index if attacks else None)

@@ -30,7 +30,7 @@ _MOST_DENSE = 2**28
 
 @dataclass(eq=False)
 class Iterates:
-    """Of every node a primal `(nodes, columns)` and a dual point `(nodes, rows)`, in own units."""
+    """The primal `(nodes, columns)` and the dual point `(nodes, rows)` of every node, scaled."""
 
     x: Tensor
     y: Tensor
@@ -104,7 +104,7 @@ class PrimalDual:
         x, y = start.x.clone(), start.y.clone()
         sum_ = torch.zeros_like(y)
         counted = max(1, steps // 2)
-        with full_precision():  # rounded like TF32's, products cost more bound than they save time
+        with full_precision():  # TF32's looser bounds cost more than its faster products save
             for k in range(steps):
                 self._step(x, y, upper)
                 if k >= steps - counted:
