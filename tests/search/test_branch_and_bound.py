@@ -137,18 +137,18 @@ import time
 
 from vhagar.search import primal_heuristic
 from vhagar.search.bounders.gpu.messages import GpuReady
-from vhagar.search.worker import Ready, explore
+from vhagar.search.worker import Ready, serve
 
 def fail_in_the_first(job, channel):
     if job.number == 0:
         channel.send(Ready())
         channel.receive()
         raise ValueError("no idea")
-    explore(job, channel)
+    serve(job, channel)
 
 def never_return_from_polishing(job, channel):
     primal_heuristic.polish = lambda *_: time.sleep(10**6)
-    explore(job, channel)
+    serve(job, channel)
 
 def fail_with_many_nodes(argument, channel):
     channel.send(GpuReady("cpu"))
@@ -178,7 +178,7 @@ def test_an_error_in_a_worker_loses_no_node(
     children_of: ChildrenOf,
 ) -> None:
     before = children_of(os.getpid())
-    monkeypatch.setattr(search_pool, "explore", failing_jobs.fail_in_the_first)
+    monkeypatch.setattr(search_pool, "serve", failing_jobs.fail_in_the_first)
     result = verify(problem, timeout=PATIENCE, **TOGETHER)
     assert result.status is Status.CLOSED
     assert agree(result, alone)
@@ -198,7 +198,7 @@ def test_a_solver_that_never_returns_costs_a_heuristic(
 ) -> None:
     """The workers that wait for it are replaced, and the search ends without polishing."""
     before = children_of(os.getpid())
-    monkeypatch.setattr(search_pool, "explore", failing_jobs.never_return_from_polishing)
+    monkeypatch.setattr(search_pool, "serve", failing_jobs.never_return_from_polishing)
     monkeypatch.setattr(search_pool, "_PATIENCE", 1.0)
     monkeypatch.setattr(search_pool, "_PATIENCE_AT_FIRST", 2.0)
     result = verify(problem, timeout=PATIENCE, **TOGETHER)

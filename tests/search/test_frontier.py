@@ -132,7 +132,7 @@ def test_what_is_kept_is_all_there_is() -> None:
     """Open, in a worker's hands, lent or closed: a frontier made of it has the same bounds."""
     rng = np.random.default_rng(2)
     given = nodes(40, rng)
-    frontier = Frontier(given, keeps=True)
+    frontier = Frontier(given, keeps_closed=True)
     taken = frontier.take(0, 6)
     frontier.lend(7, 5, 2, 0.1, [Region(1, 0), Region(2, 0)])
     closed = Closed()
@@ -145,7 +145,7 @@ def test_what_is_kept_is_all_there_is() -> None:
     assert sorted(node.number for node in opened) == sorted(
         node.number for node in given if node not in taken[:3]
     )
-    again = Frontier(opened, parts, keeps=True)
+    again = Frontier(opened, parts, keeps_closed=True)
     assert again.uppers(TARGETS) == frontier.uppers(TARGETS)
     assert len(again) == len(given) - 3
     assert [node.upper for node in again.kept()[1]] == [node.upper for node in parts]

@@ -45,7 +45,7 @@ def test_the_worst_target_comes_first_by_what_is_known_now() -> None:
         (node,) = task.nodes
         assert node.upper == known[node.region.target]
         order.append(node.region.target)
-        search.put_back(0, bounded(node, 1.0), keeps=False)
+        search.put_back(0, bounded(node, 1.0), underway=False)
     assert order == [2, 3, 1]
 
 
@@ -63,7 +63,7 @@ def test_targets_without_a_turn_get_one_while_slopes_help_the_others(
         if task is not None:
             found += 1
             (node,) = task.nodes
-            search.put_back(0, bounded(node, min(upper, node.upper)), keeps=False)
+            search.put_back(0, bounded(node, min(upper, node.upper)), underway=False)
             search.spent(1.0, by_slopes=True)
     assert found == turns
 
@@ -83,7 +83,7 @@ def test_roots_that_slopes_do_not_help_leave_time_for_the_others(text: str) -> N
         assert len(order) <= len(problem.targets) * len(problem.pieces)
         parts = [replace(node, number=numbers(), rounds=1) for _ in range(2)]
         explored = Explored(parts, Closed(), 1, floors={node.region.target: 3.0})
-        search.put_back(0, explored, keeps=False)
+        search.put_back(0, explored, underway=False)
         search.spent(1.0, by_slopes=True)
     assert len(set(order)) == len(problem.targets) * len(problem.pieces)
 

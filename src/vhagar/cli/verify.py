@@ -41,6 +41,7 @@ examples:
   vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --target 3,5 --timeout 600
   vhagar verify model.onnx --perturbation "contrast([1,1.5])" --source 0 --no-clip --percent
   vhagar verify model.onnx --perturbation "patch([0,1],14,14,3)" --source 7 --plot witness.png
+  vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --certificate proof.cert
 """
 
 

@@ -58,11 +58,11 @@ class OpenNodes:
 class Frontier:
     """No node is ever lost: it is open, in a worker's hands, or closed with its bound.
 
-    For a checkpoint it `keeps` the closed ones, too; a search that is resumed begins with some.
+    For a checkpoint it `keeps_closed` ones, too; a search that is resumed begins with some.
     """
 
     def __init__(
-        self, nodes: Iterable[Node], closed: Iterable[Node] = (), keeps: bool = False
+        self, nodes: Iterable[Node], closed: Iterable[Node] = (), keeps_closed: bool = False
     ) -> None:
         # A heap for each target: its bound is its best node's, however many there are.
         self._open: dict[Target, list[Node]] = {}
@@ -74,7 +74,7 @@ class Frontier:
         self._in_flight: dict[int, list[Node]] = {}
         self._lent: dict[int, _Lent] = {}
         self._closed = Closed()
-        self._cover = Cover() if keeps else None
+        self._cover = Cover() if keeps_closed else None
         for node in closed:
             self._close(node)
         self.explored = 0
@@ -246,10 +246,10 @@ class Frontier:
             del self._lent[worker]
         self.put_back(worker, explored)
 
-    def put_back(self, worker: int, explored: Explored, keeps: bool = False) -> None:
-        """Take a worker's report on its nodes; open ones stay with it if it `keeps` them."""
+    def put_back(self, worker: int, explored: Explored, underway: bool = False) -> None:
+        """Take a worker's report on its nodes; open ones stay with it while it is `underway`."""
         self._in_flight.pop(worker, None)
-        if keeps:
+        if underway:
             self._in_flight[worker] = explored.open
         else:
             for node in explored.open:

@@ -182,7 +182,7 @@ class NodeSearch(Search):
 
     def _tell_here(self, so_far: Explored) -> None:
         """Announce bounds of nodes that are still being explored in this process."""
-        self._frontiers.put_back(HERE, so_far, keeps=True)
+        self._frontiers.put_back(HERE, so_far, underway=True)
         self._run.report()
 
     def _hand_out(self, workers: SearchPool) -> None:
@@ -206,7 +206,7 @@ class NodeSearch(Search):
         elif isinstance(message, Ready):
             workers.is_ready(name)
         elif isinstance(message, Underway):
-            self._frontiers.put_back(name, message.so_far, keeps=True)
+            self._frontiers.put_back(name, message.so_far, underway=True)
             workers.is_underway(name)
         elif isinstance(message, Explored):
             self._frontiers.put_back(name, message)

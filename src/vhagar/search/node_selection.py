@@ -78,11 +78,11 @@ class Frontiers:
 
         A search without roots is not wanted, so that its frontier is empty.
         """
-        keeps = self._run.options.checkpoint is not None
+        keeps_closed = self._run.options.checkpoint is not None
         state = None if self._resumed is None else self._resumed.searches.get(kind)
         if state is None or not roots:
-            return Frontier(roots, keeps=keeps)
-        return Frontier(state.open, state.closed, keeps)
+            return Frontier(roots, keeps_closed=keeps_closed)
+        return Frontier(state.open, state.closed, keeps_closed)
 
     def states(self) -> dict[SearchKind, SearchState]:
         """Return what a checkpoint keeps of each search."""
@@ -124,18 +124,18 @@ class Frontiers:
             return math.inf
         return 1 / self._roots
 
-    def put_back(self, name: int, explored: Explored, keeps: bool = False) -> None:
+    def put_back(self, name: int, explored: Explored, underway: bool = False) -> None:
         """Take a worker's report on its task; it may keep the nodes that are still open."""
         kind = self._search_of(name)
         self._record(explored, kind)
         if kind is SearchKind.CEILING:
-            self.ceiling.frontier.put_back(name, explored, keeps)
+            self.ceiling.frontier.put_back(name, explored, underway)
             self.ceiling.update()
         elif kind is SearchKind.SLOPES:
-            self._slopes.put_back(name, explored, keeps)
+            self._slopes.put_back(name, explored, underway)
         else:
-            self.signs.put_back(name, explored, keeps)
-        if not keeps and kind is not SearchKind.CEILING:
+            self.signs.put_back(name, explored, underway)
+        if not underway and kind is not SearchKind.CEILING:
             self._slopes.spent(self._effort(name), kind is SearchKind.SLOPES)
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:

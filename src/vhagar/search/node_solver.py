@@ -52,11 +52,15 @@ class NodeSolver:
     """Best-first search below some nodes with one bounder, until a quantum is used up."""
 
     def __init__(
-        self, bounder: AbstractBounder, incumbent: Incumbent, log: ProofLog, keeps: bool = False
+        self,
+        bounder: AbstractBounder,
+        incumbent: Incumbent,
+        log: ProofLog,
+        keeps_closed: bool = False,
     ) -> None:
-        """`keeps` says whether closed nodes are reported one by one, for a checkpoint."""
+        """`keeps_closed` says whether closed nodes are reported one by one, for a checkpoint."""
         self.incumbent = incumbent
-        self._keeps = keeps
+        self._keeps_closed = keeps_closed
         self._bounder = bounder
         self._log = log
         self._closed = Closed()
@@ -86,10 +90,10 @@ class NodeSolver:
                 on_bounds(Explored(open_nodes, closed, 0, logged=self._log.report()))
                 told = time.monotonic()
 
-        explored = self.work(heap, most_nodes, seconds, should_stop, tell)
+        explored = self.explore_heap(heap, most_nodes, seconds, should_stop, tell)
         return replace(explored, open=heap.nodes() + explored.open)
 
-    def work(
+    def explore_heap(
         self,
         heap: NodeHeap,
         most_nodes: int,
@@ -169,12 +173,12 @@ class NodeSolver:
     def _close(self, node: Node) -> None:
         upper = min(node.upper, self.incumbent.ceiling)
         self._closed.add(node.region.target, upper)
-        if self._keeps:
+        if self._keeps_closed:
             self._closed.keep(node, upper)
 
 
 def solver_with(bounder: AbstractBounder, problem: Problem, options: Options) -> NodeSolver:
     """A node solver of its own for a problem."""
     log = ProofLog(problem, wanted=options.certificate is not None)
-    keeps = options.checkpoint is not None
-    return NodeSolver(bounder, Incumbent(problem, options), log, keeps)
+    keeps_closed = options.checkpoint is not None
+    return NodeSolver(bounder, Incumbent(problem, options), log, keeps_closed)

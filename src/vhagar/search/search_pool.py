@@ -8,7 +8,7 @@ from typing import Any
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.pool import AbstractPool
-from vhagar.search.worker import WorkerJob, explore
+from vhagar.search.worker import WorkerJob, serve
 
 # How long a worker may be silent while others wait, in seconds: after it has reported the bounds of
 # its nodes, when only heuristics and branching are left; before the first report of any worker; and
@@ -61,7 +61,7 @@ class SearchPool:
     def _start(self, name: int, plain: bool) -> None:
         run = self._run
         job = WorkerJob(run.reduced, run.options, name, self._deadline, plain, self._tightens)
-        self._pool.start(name, (explore, job))
+        self._pool.start(name, (serve, job))
         self._names.add(name)
         self._starting.add(name)
 

@@ -184,8 +184,8 @@ class SlopeSearch:
             if floor >= (1 - _USE) * self._known(target):
                 self.frontier.close(target)
 
-    def put_back(self, worker: int, explored: Explored, keeps: bool) -> None:
+    def put_back(self, worker: int, explored: Explored, underway: bool) -> None:
         """Take a worker's report on its nodes."""
-        self.frontier.put_back(worker, explored, keeps)
+        self.frontier.put_back(worker, explored, underway)
         for target, floor in explored.floors.items():
             self._floors[target] = max(self._floors.get(target, floor), floor)

@@ -172,7 +172,7 @@ class Ready:
     """A worker has started: it waits for its first task."""
 
 
-def explore(job: WorkerJob, channel: Channel) -> None:
+def serve(job: WorkerJob, channel: Channel) -> None:
     """What runs in a worker: tasks in, reports out, until the parent ends it.
 
     Its deadline is a little earlier than the parent's, so that the parent still receives the bounds

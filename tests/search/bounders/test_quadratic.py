@@ -131,7 +131,7 @@ def test_all_targets_have_their_first_bounds_before_anything_else() -> None:
         for worker, own in enumerate((task, other)):
             if own is not None:
                 again = [replace(own.nodes[0], upper=5.0, rounds=1), *own.nodes[1:]]
-                search.put_back(worker, Explored(again, Closed(), 1), keeps=False)
+                search.put_back(worker, Explored(again, Closed(), 1), underway=False)
     assert new == {Region(target, 0) for target in problem.targets}
     assert search.next_task(0, 1, 0.0) is None  # now it is the other search's turn
     assert search.next_task(0, 1, 0.0, idle=True) is not None
@@ -145,7 +145,7 @@ def test_roots_that_others_bound_better_are_not_waited_for() -> None:
     task = search.next_task(0, 1, 0.0, most=1)
     assert task is not None
     bounded = [replace(node, upper=5.0, rounds=1) for node in task.nodes]
-    search.put_back(0, Explored(bounded, Closed(), 1), keeps=False)
+    search.put_back(0, Explored(bounded, Closed(), 1), underway=False)
     assert search.next_task(0, 1, 0.0) is None
 
 
@@ -163,7 +163,7 @@ def test_targets_that_others_bound_better_are_given_up() -> None:
     (node, *_) = begun(search).nodes
     solver = solver_with(slope_bounder(problem, 0, BoundsCache(), NEVER), problem, Options())
     explored = solver.explore([node], 1)
-    search.put_back(0, replace(explored, floors={node.region.target: 9.999}), keeps=False)
+    search.put_back(0, replace(explored, floors={node.region.target: 9.999}), underway=False)
     known[node.region.target] = 9.9
     while (task := search.next_task(1, 1, 0.0, idle=True)) is not None:
         assert node.region.target not in {taken.region.target for taken in task.nodes}
@@ -219,7 +219,7 @@ def test_slopes_that_have_little_to_gain_leave_the_time_to_signs() -> None:
     def turns(floor: float) -> int:
         """How often slopes are next in 40 tasks, where they can reach that and nothing falls."""
         nothing = Explored([], Closed(), 0, floors={problem.targets[0]: floor})
-        search.put_back(1, nothing, keeps=False)
+        search.put_back(1, nothing, underway=False)
         count = 0
         for _ in range(40):
             is_next = search.next_task(1, 1, 5.0) is not None

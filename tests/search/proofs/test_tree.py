@@ -228,7 +228,7 @@ def test_nodes_of_a_worker_that_failed_are_explored_by_another(
     monkeypatch.syspath_prepend(jobs)
     monkeypatch.setenv("PYTHONPATH", str(jobs))
     failing = importlib.import_module("jobs_that_fail").fail_in_the_first
-    monkeypatch.setattr(search_pool, "explore", failing)
+    monkeypatch.setattr(search_pool, "serve", failing)
     result = verify(problem, timeout=PATIENCE, **dict(alone, workers=2))
     assert result.notes == ("a worker ended early: ValueError: no idea",)
     assert result.status is Status.CLOSED

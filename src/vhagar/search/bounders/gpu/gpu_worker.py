@@ -37,6 +37,6 @@ def explore_on_gpu(argument: tuple[Problem, Options, int, bool], channel: Channe
         task: GpuTask = channel.receive()
         solver.incumbent.update(task.lower, task.ceiling)
         heap.push(task.nodes)
-        explored = solver.work(heap, 10**9, _SECONDS)
+        explored = solver.explore_heap(heap, 10**9, _SECONDS)
         back = explored.open + heap.pop(task.wanted)
         channel.send(GpuReport(replace(explored, open=back), heap.uppers()))
