@@ -41,7 +41,7 @@ class Check:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Numbers to plot: bounds, percentages of the largest confidence, and coverage."""
+        """Numbers to plot: bounds, percentages of the maximal confidence, and coverage."""
         result = self.result
         found = {"robustness/lower": result.lower, "robustness/upper": result.upper}
         if result.percent is not None:

@@ -105,7 +105,7 @@ def verify(
 
 
 def with_largest(result: Result, seed: int = Options.seed) -> Result:
-    """The result with an interval around the largest confidence, found in no time.
+    """The result with an interval around the maximal confidence, found in no time.
 
     Without it, nobody could tell whether a bound says anything. A better one is left as it is.
     """
@@ -135,7 +135,7 @@ def max_confidence(
     certificate: StrPath | None = None,
     on_progress: OnProgress | None = None,
 ) -> Result:
-    """The largest confidence that any input reaches in a class, as an interval.
+    """The maximal confidence that any input reaches in a class, as an interval.
 
     No robustness bound of the class can exceed it; the paper calls it delta^m. The arguments are
     those of `Problem` and of `verify`.

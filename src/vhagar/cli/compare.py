@@ -19,7 +19,7 @@ HELP = "which of two models is proven more robust?"
 
 DESCRIPTION = """\
 Compare two models: by how much of a data set is proven robust, and pair by pair of classes, in
-percent of the largest confidence that each can reach.
+percent of the maximal confidence that each can reach.
 """
 
 EPILOG = """\

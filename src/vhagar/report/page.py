@@ -177,7 +177,7 @@ def _compare(study: StudyData) -> str:
         paragraph(
             "Two networks, or two perturbations, pair by pair. The smaller bound is the more "
             "robust one; it is proven where the intervals do not meet (=: they overlap; -: not "
-            "asked of both). Networks are compared in percent of the largest confidence that each "
+            "asked of both). Networks are compared in percent of the maximal confidence that each "
             f"can reach, because scores have no common unit.{more}"
         ),
         pick("", [select("pair", "compare", choices)], items),

@@ -48,7 +48,7 @@ def _head(found: ModelComparison, name: str) -> str:
     lead = (
         f"A is {found.first.name}, B is {found.second.name}. {found.conclusion} "
         "Bounds are compared in percent of the "
-        "largest confidence that each network can reach in a class, because scores have no common "
+        "maximal confidence that each network can reach in a class, because scores have no common "
         "unit. A smaller bound is more robust."
     )
     return head(name, lead, tiles)

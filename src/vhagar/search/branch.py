@@ -2,7 +2,7 @@
 
 Where the bound does not depend on the target's constraints, it bounds the confidence alone: the
 relaxation of the second copy lets the target win for free. The decision that lowers the bound most
-would then only help to find the largest confidence there is. At such a node, decisions are compared
+would then only help to find the maximal confidence there is. At such a node, decisions are compared
 by a challenge instead: how far could the target lead if the source led by a given confidence?
 """
 

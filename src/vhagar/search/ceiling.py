@@ -1,4 +1,4 @@
-"""The largest confidence that any input reaches in the source class: a small search of its own.
+"""The maximal confidence that any input reaches in the source class: a small search of its own.
 
 No attacked input is more confident, so it is a ceiling for every target and piece, and one that the
 LPs of strong perturbations find hard to see. It is searched only while it can still help.
@@ -19,10 +19,10 @@ FrontierMaker = Callable[[list[Node], SearchKind], Frontier]
 
 
 class Ceiling:
-    """An interval around the largest confidence in the source class, and the open nodes."""
+    """An interval around the maximal confidence in the source class, and the open nodes."""
 
     def __init__(self, problem: Problem, upper: float, frontier_of: FrontierMaker) -> None:
-        # A search for the largest confidence is its own ceiling.
+        # A search for the maximal confidence is its own ceiling.
         wanted = problem.perturbation is not None
         roots = [Node(Region(None, 0), upper, 0)] if wanted else []
         self.frontier = frontier_of(roots, SearchKind.CEILING)

@@ -1,6 +1,6 @@
 """How confident the source class can be at least, found in no time.
 
-The search for the largest confidence helps only while it may come below what is known otherwise. An
+The search for the maximal confidence helps only while it may come below what is known otherwise. An
 input that is more confident ends it before it begins.
 """
 
@@ -34,7 +34,7 @@ def confidence_within_reach(problem: Problem, seed: int) -> float:
 
 
 def largest_within_reach(problem: Problem, seed: int) -> Interval:
-    """An interval around the largest confidence in the source class, in milliseconds.
+    """An interval around the maximal confidence in the source class, in milliseconds.
 
     Below, an input that was found; above, interval arithmetic. Both ends are proven.
     """

@@ -22,7 +22,7 @@ class Region:
 
     Steps of the path are halves of the piece's span or splits by an entry (`entry_splits`).
 
-    Without a target nothing is attacked: the largest confidence is looked for. In a subtree whose
+    Without a target nothing is attacked: the maximal confidence is looked for. In a subtree whose
     bounds were tightened, `tightening` has them.
     """
 

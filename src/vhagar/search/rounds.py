@@ -35,7 +35,7 @@ _BOUNDS_SHARE = 0.7
 # begin, and for the bounds of neurons that they start from. Neurons without such bounds have those
 # of intervals, which decide nearly as many pairs.
 _SLOPES_SHARE, _ROUNDS, _NEURONS_SHARE = 0.25, 2, 0.1
-# Share of the remaining time for the bounds of neurons where the largest confidence is asked for.
+# Share of the remaining time for the bounds of neurons where the maximal confidence is asked for.
 _QUICK_SHARE = 0.3
 # The same where the time is too short for first-order steps.
 _NUMPY_SHARE = 0.5
@@ -101,7 +101,7 @@ class SearchInRounds(Search):
         slopes = self._slope_bounder(deadline)
         self._bound_by_slopes(slopes, deadline)
         if self._run.problem.perturbation is None:
-            # The largest confidence is the question itself: as a ceiling it would have this, too.
+            # The maximal confidence is the question itself: as a ceiling it would have this, too.
             self.bound_roots(
                 BoundMethod.QUICK, deadline, deadline.sooner(_QUICK_SHARE * deadline.left)
             )

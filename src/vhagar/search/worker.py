@@ -42,7 +42,7 @@ class SignTask:
 
 @dataclass(frozen=True, eq=False)
 class CeilingTask:
-    """Nodes of the search for the largest confidence."""
+    """Nodes of the search for the maximal confidence."""
 
     nodes: list[Node]
     lower: float

@@ -85,7 +85,7 @@ def programs_fit(problem: Problem, cache: BoundsCache, deadline: Deadline) -> bo
 def root_bounders(
     method: BoundMethod, run: Run, should_stop: Callable[[], bool], deadline: Deadline = NEVER
 ) -> Callable[[Reduced], RootBounder]:
-    """Makes the bounders of a method, for the problem and for the largest confidence."""
+    """Makes the bounders of a method, for the problem and for the maximal confidence."""
 
     def make(reduced: Reduced) -> RootBounder:
         threads = run.options.worker_count

@@ -28,7 +28,7 @@ class SearchKind(IntEnum):
     """The searches that go on side by side, each with trees of its own."""
 
     SIGNS = 0
-    CEILING = 1  # for the largest confidence
+    CEILING = 1  # for the maximal confidence
     SLOPES = 2
     BOXES = 3  # of inputs
 
