@@ -225,6 +225,7 @@ class NodeSearch(Search):
         gpu.handle(message)
 
     def _take_witness(self, found: WitnessFound) -> None:
+        """Offer a witness, which is one of the problem as it was given, not of the reduced one."""
         ceiling = self._frontiers.ceiling
         if found.target is None and self._run.problem.perturbation is not None:
             # No attack: it only says when the ceiling cannot come lower.
