@@ -162,7 +162,7 @@ def test_the_safest_is_not_called_the_weakest(covered: StudyData) -> None:
 
 
 def test_perturbations_down_and_networks_across(covered: StudyData) -> None:
-    text = data_section(covered)
+    text = data_section(covered).replace("<wbr>", "")  # where narrow columns may break
     rows = re.findall(r'<th scope="row">(.*?)</th><td><b>(.*?)</b>.*?<small>(.*?)</small>', text)
     assert rows == [
         ("linf(0.2)", "1 %", "90 attacked; class 0: 0 %"),

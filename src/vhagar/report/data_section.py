@@ -47,12 +47,17 @@ def _matrix(study: StudyData, bars: Sequence[CoverageBars]) -> str:
         rows.setdefault(label, {})[each.group.fingerprint] = each
     order = sorted(rows, key=lambda label: sum(map(_proven, rows[label].values())))
     lines = (
-        f'<th scope="row">{text(label)}</th>'
+        f'<th scope="row">{_breakable(label)}</th>'
         f"{''.join(_cell(rows[label].get(key)) for key in networks)}"
         for label in order
     )
     heads = ["<th></th>", *(f"<th>{text(name)}</th>" for name in networks.values())]
     return table(heads, lines, "matrix", "scroll lines")
+
+
+def _breakable(label: str) -> str:
+    """A label that a narrow column breaks between arguments, not within a number."""
+    return text(label).replace("(", "(<wbr>").replace(",", ",<wbr>")
 
 
 def _cell(bars: CoverageBars | None) -> str:
