@@ -54,15 +54,15 @@ def interrupted_search(
     monkeypatch.setattr(SlopeSearch, "_share", lambda self, lower: 1.0)
     monkeypatch.setattr(node_search, "_QUANTUM_NODES", nodes)
     tasks: list[int] = []
-    work = NodeSolver.work
+    explore_heap = NodeSolver.explore_heap
 
     def watched(self: NodeSolver, heap: Any, *arguments: Any, **named: Any) -> Explored:
         tasks.append(len(tasks))
         if len(tasks) > TASKS:
             raise KeyboardInterrupt
-        return work(self, heap, *arguments, **named)
+        return explore_heap(self, heap, *arguments, **named)
 
-    monkeypatch.setattr(NodeSolver, "work", watched)
+    monkeypatch.setattr(NodeSolver, "explore_heap", watched)
     model, path = folder / "model.onnx", folder / "proof.cert"
     model.write_bytes(onnx_bytes(network()))
     problem = Problem(read_onnx(model), perturbation=perturbation, source=0)

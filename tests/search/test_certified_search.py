@@ -51,18 +51,18 @@ def searched(
 ) -> tuple[Result, list[Any]]:
     """The result, and which nodes were explored, batch by batch, with what bounds."""
     visits: list[Any] = []
-    work = NodeSolver.work
+    explore_heap = NodeSolver.explore_heap
 
     def watched(self: NodeSolver, heap: Any, *arguments: Any, **named: Any) -> Explored:
         if len(visits) == QUANTA:
             raise KeyboardInterrupt  # as if somebody had pressed Ctrl-C: always at the same moment
         given = [(node.region, node.decisions, node.upper) for node in heap.nodes()]
-        explored = work(self, heap, *arguments, **named)
+        explored = explore_heap(self, heap, *arguments, **named)
         left = [(node.region, node.decisions, node.upper) for node in heap.nodes()]
         visits.append((given, left, explored.nodes, explored.closed.uppers))
         return explored
 
-    monkeypatch.setattr(NodeSolver, "work", watched)
+    monkeypatch.setattr(NodeSolver, "explore_heap", watched)
     problem = Problem(read_onnx(model), perturbation=text, source=0, clip=clip)
     result = verify(problem, **settings)
     monkeypatch.undo()
