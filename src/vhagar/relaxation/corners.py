@@ -104,8 +104,13 @@ class Corners:
     def offset(
         self, a: AnyArray, b: AnyArray, p: AnyArray, q: AnyArray, allowed: LayerDecisions = None
     ) -> AnyArray:
-        """Each neuron's offset `r` for coefficients `(rows, neurons)`: the maximum over corners."""
+        """Each neuron's offset `r` for coefficients `(rows, neurons)`: the maximum over corners.
+
+        Coefficients may also be `(groups, rows, neurons)`, with corners of its own for each group.
+        """
         signs = allowed if isinstance(allowed, DecidedSigns) else None
+        if a.ndim > 2:  # only where many are computed at once, on a device with the memory for it
+            return largest(self, a, b, p, q, allowed)
         if len(self.s) * len(a) * a.shape[1] <= _FEW and signs is None:
             return self._all_at_once(a, b, p, q, allowed)
         best = namespace(a).empty_like(a)

@@ -218,6 +218,19 @@ def test_refined_windows_hold_and_are_tighter(
 
 
 @pytest.mark.parametrize("text", ["linf(0.3)", "occlusion(1,1,3)", "brightness([0,0.2])"])
+@pytest.mark.parametrize("in_one_call", [True, False])
+def test_windows_on_a_device_have_the_bounds_that_they_have_without(
+    text: str, in_one_call: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wide convolutions have more corners than are computed in one call."""
+    if not in_one_call:
+        monkeypatch.setattr("vhagar.relaxation.corners._FEW", 0)
+    network = padded_network(np.random.default_rng(60))
+    for piece in pieces_of(text, False, Domain((1, 5, 5))):
+        require_same(device_bounds(network, piece, CPU), quick_bounds(network, piece))
+
+
+@pytest.mark.parametrize("text", ["linf(0.3)", "occlusion(1,1,3)", "brightness([0,0.2])"])
 def test_windows_at_the_border_are_evaluated_as_they_are_proven(text: str) -> None:
     """Float32 and float64 agree on every tile: what lies beyond the image counts for nothing."""
     network = padded_network(np.random.default_rng(58))
