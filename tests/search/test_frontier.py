@@ -117,6 +117,29 @@ def test_bounds_of_a_keeper_are_those_it_reports_last() -> None:
     assert not frontier.in_flight
 
 
+def test_whole_nodes_replace_the_parts_that_a_lost_keeper_gave_back() -> None:
+    """Parts that others have made of these parts are replaced, too; other nodes stay."""
+    region, keeper = Region(1, 0), 5
+    first, second, third = (Decision(0, k, 0, True) for k in range(3))
+    other = Node(region, 9.0, 1, (replace(first, positive=False),))
+    whole = Node(region, 8.0, 2, (first,))
+    frontier = Frontier([other, whole])
+    assert frontier.lend(keeper, 10, 1, 0.0, [region]) == [whole]
+    parts = [
+        Node(region, 7.5, first_number(keeper) + k, (first, replace(second, positive=k == 0)))
+        for k in range(2)
+    ]
+    frontier.report(keeper, Explored(parts, Closed(), 2), {1: 7.0})
+    assert frontier.best_of(keeper) == (7.5, 9.0)
+    best, part = frontier.take(0, 2)
+    assert best is other
+    deeper = Node(region, 6.0, first_number(0), (*part.decisions, third))
+    frontier.put_back(0, Explored([other, deeper], Closed(), 1))
+    assert frontier.best_of(0) == (6.0, 9.0)
+    frontier.abandon(keeper)
+    assert frontier.take(0, 5) == [other, whole]
+
+
 def test_what_a_lost_keeper_had_is_open_again() -> None:
     given = [Node(Region(1, 0), 9.0 - k, k) for k in range(5)]
     frontier = Frontier(given)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from vhagar.problem import Target
+from vhagar.relaxation.lp.decisions import Decision
 from vhagar.search.cover import Cover
 from vhagar.search.node import Closed, Node, Region
 from vhagar.search.node_solver import Explored
@@ -208,6 +209,19 @@ class Frontier:
         self._count -= len(taken)
         return taken
 
+    def best_of(self, worker: int) -> tuple[float, float]:
+        """The largest bounds of nodes that a worker has made, and of those that others have.
+
+        Nodes on disk have smaller ones, and those that were lent do not count.
+        """
+        made = others = 0.0
+        for node in chain(*self._open.values(), *self._in_flight.values()):
+            if node.maker == worker:
+                made = max(made, node.upper)
+            else:
+                others = max(others, node.upper)
+        return made, others
+
     def best(self) -> float:
         """The largest bound of an open node that no worker has."""
         in_memory = max((heap[0].upper for heap in self._open.values() if heap), default=0.0)
@@ -283,10 +297,17 @@ class Frontier:
         return opened, [] if self._cover is None else list(self._cover.nodes())
 
     def abandon(self, worker: int) -> None:
-        """Open the nodes of a lost worker again, unexplored."""
+        """Open the nodes of a lost worker again, unexplored.
+
+        Parts of nodes that it was lent have come back from it: the whole nodes replace those.
+        """
         lent = self._lent.pop(worker, _Lent())
+        whole = {(node.region.whole, node.decisions) for node in lent.nodes}
+        if whole:
+            self._take_all(lambda node: _is_within(node, whole))
         for node in self._in_flight.pop(worker, []) + lent.nodes:
-            self._push(node)
+            if not _is_within(node, whole):
+                self._push(node)
 
     def uppers(self, targets: Iterable[Target]) -> dict[Target, float]:
         """Each target's bound: the largest of its nodes, open, in flight or closed."""
@@ -305,3 +326,9 @@ class Frontier:
                 target = node.region.target
                 uppers[target] = max(uppers[target], node.upper)
         return uppers
+
+
+def _is_within(node: Node, parts: Container[tuple[Region, tuple[Decision, ...]]]) -> bool:
+    """Whether one of the parts holds all of a node and more."""
+    region, decisions = node.region.whole, node.decisions
+    return any((region, decisions[:count]) in parts for count in range(len(decisions)))
