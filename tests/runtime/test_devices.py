@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 from vhagar.attack import AttackOptions
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.options import Options
-from vhagar.runtime.devices import check_device, require_torch, torch_device
+from vhagar.runtime.devices import check_device, cuda_is_likely, require_torch, torch_device
 
 
 def test_missing_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,3 +49,15 @@ def test_a_gpu_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     for complain in (check_device, torch_device):
         with pytest.raises(InvalidInput, match="no CUDA GPU; use --device cpu, or auto"):
             complain("cuda")
+
+
+@pytest.mark.parametrize(("hidden", "expected"), [("", False), ("-1", False), ("0", True)])
+def test_hidden_gpus_are_not_there(
+    monkeypatch: pytest.MonkeyPatch, hidden: str, expected: bool
+) -> None:
+    """A process for them would only take time from the others."""
+    monkeypatch.setattr(Path, "exists", lambda self: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    assert cuda_is_likely() is expected
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert cuda_is_likely()

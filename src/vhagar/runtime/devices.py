@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -67,7 +68,12 @@ def has_cuda() -> bool:
 
 
 def cuda_is_likely() -> bool:
-    """Whether NVIDIA's driver is present. Unlike `has_cuda`, this does not import torch."""
+    """Whether NVIDIA's driver is present and its GPUs are not hidden from this process.
+
+    Unlike `has_cuda`, this does not import torch.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        return False
     return any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg"))
 
 
