@@ -180,8 +180,8 @@ def _joint_lead(scores: Tensor, first: Tensor, second: Tensor) -> Tensor:
     excluded = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, pair, True)
     others = scores.masked_fill(excluded, -torch.inf).amax(dim=1)
     # With two classes in all there are no others: then they are to be close.
-    lesser, larger = scores.gather(1, pair).aminmax(dim=1)
-    return lesser - torch.where(torch.isneginf(others), larger, others)
+    both = scores.gather(1, pair)
+    return both.amin(dim=1) - torch.where(torch.isneginf(others), both.amax(dim=1), others)
 
 
 def _raised(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np.int64]) -> Array:
