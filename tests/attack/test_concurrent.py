@@ -192,6 +192,24 @@ def test_its_last_words_are_heard(corner: Problem) -> None:
     assert time.monotonic() - begun < 30  # a sanity limit, far beyond what any machine needs
 
 
+def test_who_has_nothing_else_to_do_waits_while_it_gains(corner: Problem) -> None:
+    told: list[float] = []
+
+    def reply(job: Any, message: Any) -> Any:
+        told.append(time.monotonic())
+        return found(corner, 1.0)
+
+    for patiently in (False, True):
+        _, attack = concurrent_attack(corner, ScriptedPool(reply))
+        attack.join_when_due()
+        begun = time.monotonic()
+        attack._ends = begun + 0.5  # what it found lately has let it stay so long
+        attack.finish(until=begun, grace=0.1, patiently=patiently)
+        assert (told[-1] >= begun + 0.5) or not patiently
+        assert not attack.running
+    assert len(told) == 2
+
+
 def test_an_early_end_is_noted_and_a_proper_one_is_not(corner: Problem) -> None:
     run, attack = concurrent_attack(corner, ScriptedPool())
     attack.handle(Finished(None))

@@ -132,13 +132,17 @@ class ConcurrentAttack:
             self._gained = 0.0
             self._ends = max(self._ends, now + _STAYS_ON * (now - self._begun))
 
-    def finish(self, until: float, grace: float) -> None:
+    def finish(self, until: float, grace: float, patiently: bool = False) -> None:
         """Wait for the attack; at the time `until`, ask it to end.
 
         It is stopped if it has not ended `grace` seconds after that, and unsent attacks are lost.
+        Who waits `patiently` has nothing else to do: an attack whose findings close the gap stays
+        on, as it would beside a search, before the deadline.
         """
         told = False
         while self.running and not self._run.interval.closed:
+            if patiently and not told:
+                until = max(until, min(self._ends, self._deadline.at - grace))
             if time.monotonic() >= until and told:
                 break
             if time.monotonic() >= until:

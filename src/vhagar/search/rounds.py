@@ -24,9 +24,9 @@ from vhagar.search.node import Numbers, Region
 from vhagar.search.search import CEILING_SHARE, HERE, Search
 from vhagar.search.worker import SearchWorker
 
-# When the attack runs beside first-order steps, and for how many seconds its last messages are
-# waited for.
-_ATTACK, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0), 1.0
+# When the attack runs beside first-order steps, by how much longer while it gains, and for how many
+# seconds its last messages are waited for.
+_ATTACK, _LAST_WORDS = AttackSchedule(share=0.5, least=20.0, patience=2.0), 1.0
 # Seconds of halving boxes of inputs between two looks at the messages.
 _BETWEEN_LOOKS = 0.1
 # Share of the time for bounds where the attack has no process of its own.
@@ -92,7 +92,8 @@ class SearchInRounds(Search):
             if self._attacks and not beside and not deadline.passed:
                 attack_here(run, attack_options, _ATTACK.seconds(deadline.left), self._dataset)
             self._go_on_with_inputs(deadline)
-            self._attack.finish(ends, min(_LAST_WORDS, deadline.left + _LATEST_WORDS))
+            grace = min(_LAST_WORDS, deadline.left + _LATEST_WORDS)
+            self._attack.finish(ends, grace, patiently=True)
         return deadline.passed and not run.interval.closed
 
     def _bound(self, deadline: Deadline) -> None:
