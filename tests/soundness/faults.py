@@ -625,10 +625,10 @@ RESULT = {
     "a witness without the check": Fault(
         _WITNESS,
         (
-            ("        if not (inside and (margin > 0 or tie)):", "        if not inside:"),
+            ("        if not (inside and (found.proven > 0 or tie)):", "        if not inside:"),
             (
-                "        objection = self._objection(x_p, target, found, tie)",
-                "        objection = None",
+                'objection or self._objection(x_p, target, found, "the target", tie)',
+                "objection",
             ),
         ),
     ),

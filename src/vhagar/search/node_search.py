@@ -8,14 +8,14 @@ from typing import Any
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline, WorkLimit
 from vhagar.runtime.pool import HEARTBEAT, Finished
-from vhagar.runtime.threads import one_blas_thread
 from vhagar.search.attack_beside import attack_alone, attack_beside
 from vhagar.search.bounders.gpu.driver import GpuHere, GpuProcess
 from vhagar.search.bounders.gpu.messages import GpuReport
 from vhagar.search.bounders.size import is_small
+from vhagar.search.node_selection import HERE
 from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
-from vhagar.search.search import HERE, Search
+from vhagar.search.search import Search
 from vhagar.search.search_pool import SearchPool
 from vhagar.search.worker import Ready, SearchWorker, lp_bounders, slope_bounder
 
@@ -54,14 +54,7 @@ class NodeSearch(Search):
         self._gpu: GpuProcess | None = None
 
     def in_this_process(self, deadline: Deadline, batches: bool) -> bool:
-        """LPs, and batches if wanted, in this process and always in the same order.
-
-        On one core: threads of linear algebra would wait for each other, and add in another order.
-        """
-        with one_blas_thread():
-            return self._in_this_process(deadline, batches)
-
-    def _in_this_process(self, deadline: Deadline, batches: bool) -> bool:
+        """LPs, and batches if wanted, in this process and always in the same order."""
         run, frontiers = self._run, self._frontiers
         frontiers.ceiling.probe(run.options.seed)
         if not is_small(run.problem):
@@ -114,13 +107,8 @@ class NodeSearch(Search):
         """LPs in worker processes, the attack beside them, and batches where they are wanted.
 
         Small problems begin in this process, and many end there before any other has started.
-        Unless they are `required`, batches are given up where there is no GPU after all. Workers
-        take the other cores: threads of linear algebra here would wait for them.
+        Unless they are `required`, batches are given up where there is no GPU after all.
         """
-        with one_blas_thread():
-            return self._in_processes(count, deadline, batches, required)
-
-    def _in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
         run, frontiers = self._run, self._frontiers
         frontiers.ceiling.probe(run.options.seed)
         frontiers.timed = True

@@ -26,12 +26,10 @@ from vhagar.runtime.threads import in_background
 from vhagar.search.bounders.first_bounds import BoundMethod, root_bounders
 from vhagar.search.checkpoint import Checkpoint, CheckpointKeeper
 from vhagar.search.node import first_number
-from vhagar.search.node_selection import Frontiers
+from vhagar.search.node_selection import HERE, Frontiers
 from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
 
 Found = TypeVar("Found")
-# The number by which this process goes beside workers.
-HERE = -1
 # Time for bounding the roots of many pieces by one method: the larger of these seconds and this
 # share of the remaining time; for slow methods, at most these seconds.
 _ROOT_SECONDS, _ROOT_SHARE, _MOST_ROOT_SECONDS = 0.5, 0.05, 3.0
