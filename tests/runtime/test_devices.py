@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from vhagar.attack import AttackOptions
+from vhagar.attack.options import AttackOptions
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.options import Options
 from vhagar.runtime.devices import check_device, require_torch, torch_device

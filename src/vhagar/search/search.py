@@ -10,11 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vhagar.array_types import Array
-from vhagar.attack.concurrent import ConcurrentAttack
-from vhagar.attack.first_attack import first_attack
 from vhagar.dataset import attack_starts
 from vhagar.problem import Target
 from vhagar.reduction import REDUCTIONS, reduce_problem
@@ -28,6 +26,9 @@ from vhagar.search.checkpoint import Checkpoint, CheckpointKeeper
 from vhagar.search.node import first_number
 from vhagar.search.node_selection import HERE, Frontiers
 from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
+
+if TYPE_CHECKING:
+    from vhagar.attack.concurrent import ConcurrentAttack
 
 Found = TypeVar("Found")
 # Time for bounding the roots of many pieces by one method: the larger of these seconds and this
@@ -75,6 +76,8 @@ class Search:
         run = self._run
         if not self._attacks or self._resumed is not None or run.interval.closed:
             return
+        from vhagar.attack.first_attack import first_attack  # small problems may end before
+
         share = _FIRST_ATTACK_SHARE if run.options.processes else 1.0
         last = deadline.sooner(share * deadline.left)
         reduced = reduce_problem(run.original, REDUCTIONS)
