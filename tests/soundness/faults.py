@@ -645,8 +645,8 @@ RESULT = {
     ),
     "a witness with the confidence that was estimated": _one(
         _WITNESS,
-        "return Witness(self._shaped(x), found.scores, low)",
-        "return Witness(self._shaped(x), found.scores, 1.001 * low)",
+        "        return min(self.low, self.plain)",
+        "        return 1.001 * min(self.low, self.plain)",
     ),
     "a bound of one target for all": _one(
         _KEEPER,
