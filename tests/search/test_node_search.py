@@ -1,6 +1,8 @@
-"""When the first attack comes: at once, or after the first nodes of what may be solved by then."""
+"""What comes first: the first attack, and the ceiling only where no input is confident enough."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -11,8 +13,9 @@ from vhagar.network import Affine, Relu
 from vhagar.runtime.deadline import Deadline
 from vhagar.search import node_search
 from vhagar.search.branch_and_bound import Bab
+from vhagar.search.ceiling import Ceiling
 from vhagar.search.node_search import NodeSearch
-from vhagar.search.worker import AnyTask, SearchWorker
+from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +83,20 @@ def test_a_small_problem_with_a_witness_is_not_attacked_first(
     result = search(network, workers, [1])
     assert result.lower > 0
     assert "attack" not in events
+
+
+@pytest.mark.parametrize(("within_reach", "wanted"), [(0.0, True), (math.inf, False)])
+def test_the_ceiling_is_not_bounded_where_an_input_is_more_confident(
+    network: Network, within_reach: float, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[AnyTask] = []
+    work = SearchWorker.work
+
+    def recorded(self: SearchWorker, task: AnyTask, *rest: object, **more: object):  # type: ignore[no-untyped-def]
+        tasks.append(task)
+        return work(self, task, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SearchWorker, "work", recorded)
+    monkeypatch.setattr(Ceiling, "probe", lambda self, seed: setattr(self, "lower", within_reach))
+    search(network, 1, [1])
+    assert any(isinstance(task, CeilingTask) for task in tasks) == wanted

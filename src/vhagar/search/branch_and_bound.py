@@ -92,6 +92,7 @@ class Bab(_FrontierEngine):
             return self._search(search, run, deadline)
 
     def _search(self, search: NodeSearch, run: Run, deadline: Deadline) -> bool:
+        search.probe_ceiling()  # first of all: bounds of the ceiling take as long as all others
         if run.resumed is None:
             search.bound_roots(BoundMethod.DIFFERENCES, deadline)
             # With many pieces this depends on the clock, so not where results must be reproducible.

@@ -56,10 +56,13 @@ class NodeSearch(Search):
         self._gpu: GpuProcess | None = None
         self._has_attacked = False
 
+    def probe_ceiling(self) -> None:
+        """Look for an input so confident that the ceiling need not be searched for."""
+        self._frontiers.ceiling.probe(self._run.options.seed)
+
     def in_this_process(self, deadline: Deadline, batches: bool) -> bool:
         """LPs, and batches if wanted, in this process and always in the same order."""
         run, frontiers = self._run, self._frontiers
-        frontiers.ceiling.probe(run.options.seed)
         self._attack_first_when_due(deadline)
         worker = self._worker_here(deadline)
         gpu = GpuHere(run, self._first_worker + 1) if batches else None
@@ -113,7 +116,6 @@ class NodeSearch(Search):
         Unless they are `required`, batches are given up where there is no GPU after all.
         """
         run, frontiers = self._run, self._frontiers
-        frontiers.ceiling.probe(run.options.seed)
         frontiers.timed = True
         self._attack_first_when_due(deadline)
         with self._pool:
