@@ -14,7 +14,8 @@ import time
 
 import vhagar
 from vhagar import Problem
-from vhagar.attack import AttackOptions, attack
+from vhagar.attack.options import AttackOptions
+from vhagar.attack.run import attack
 
 
 def ascents(problem: Problem, device: str, inputs: int, steps: int, rounds: int) -> str:

@@ -64,7 +64,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 def test_modules_do_not_hide_functions_of_their_name() -> None:
     script = (
         "import vhagar\n"
-        "from vhagar.attack import AttackOptions\n"
+        "from vhagar.attack.options import AttackOptions\n"
         "from vhagar.local import run\n"
         "from vhagar.sweep.study import Study\n"
         "import vhagar.verify\n"

@@ -14,6 +14,7 @@ import pytest
 
 import vhagar
 from vhagar import InvalidInput, Network, Problem, Result
+from vhagar.attack import local_attack
 from vhagar.attack.local_attack import Found, LocalAttack
 from vhagar.coverage import SeenData, _chunks, covered
 from vhagar.perturbation import Domain, Zonotope
@@ -91,7 +92,7 @@ def test_the_time_to_get_ready_is_not_taken_from_the_attacks(
 
     module = import_module("vhagar.coverage")  # the package has a function of that name
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(module, "LocalAttack", SlowToBegin)
+    monkeypatch.setattr(local_attack, "LocalAttack", SlowToBegin)
     seen = SeenData.read(data, answered.problem.network, answered.problem.domain)
     found = covered(answered.problem, answered.upper, seen, deadline=1.0)
     assert found.classified == answered.coverage.classified

@@ -17,10 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.array_types import Array, Mask
-from vhagar.attack.local_attack import LocalAttack
-from vhagar.attack.starts import CHUNK
-from vhagar.attack.value_attack import ValueAttack
-from vhagar.dataset import Neighbour, as_float32, nearest, read_test_set
+from vhagar.dataset import CHUNK, Neighbour, as_float32, nearest, read_test_set
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
 from vhagar.options import Options
@@ -166,6 +163,9 @@ def _attacked(
     if not len(rows) or (time.monotonic() >= deadline and not always):
         return attacked
     begun = time.monotonic()
+    from vhagar.attack.local_attack import LocalAttack  # with the whole attack
+    from vhagar.attack.value_attack import ValueAttack
+
     quickly = ValueAttack.suits(problem, len(rows))
     local = ValueAttack(problem) if quickly else LocalAttack(problem, "cpu")
     check = WitnessCheck(problem, moves=False)

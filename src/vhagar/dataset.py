@@ -17,6 +17,8 @@ from vhagar.options import Options
 from vhagar.perturbation import Domain
 from vhagar.table import table_inputs
 
+# Inputs per forward pass, which bounds the memory.
+CHUNK = 1024
 # What an archive calls its two parts, where it has them.
 _PARTS = ("x_train", "x_test")
 _LABELS = ("y", "label", "labels", "target", "targets")

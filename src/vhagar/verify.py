@@ -25,6 +25,7 @@ from vhagar.result.live import notebook_bar
 from vhagar.result.run import OnProgress
 from vhagar.result.warm_start import offer_warm_start
 from vhagar.runtime.deadline import Deadline, OutOfTime, check_timeout
+from vhagar.runtime.threads import one_blas_thread
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.confidence_probe import largest_within_reach
@@ -112,7 +113,8 @@ def with_largest(result: Result, seed: int = Options.seed) -> Result:
     problem, known = result.problem, result.max_confidence
     if known is not None or problem.perturbation is None:
         return result
-    with np.errstate(over="ignore", invalid="ignore"):
+    # Threads that share such small products wait for each other, ten times as long as they compute.
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         found = largest_within_reach(problem, seed)
     # A witness is an input, too.
     found = replace(found, lower=min(max(found.lower, result.lower), found.upper))

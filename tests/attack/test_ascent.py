@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem
-from vhagar.attack import AttackFound, AttackOptions
 from vhagar.attack.ascent import ascend
 from vhagar.attack.batch import Batch, Group
+from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.model import TorchNetwork
+from vhagar.attack.options import AttackOptions
 from vhagar.network import confidence
 from vhagar.result import Witness
 from vhagar.runtime.devices import torch_device

@@ -11,9 +11,13 @@ import pytest
 import torch
 
 from vhagar import Network, Problem
-from vhagar.attack import NO_HINT, AttackFound, AttackOptions, attack, images
+from vhagar.attack import images
 from vhagar.attack import run as running
 from vhagar.attack.ascent import Solutions, ascend
+from vhagar.attack.hints import NO_HINT
+from vhagar.attack.incumbents import AttackFound
+from vhagar.attack.options import AttackOptions
+from vhagar.attack.run import attack
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.network import Affine, Relu, confidence
 from vhagar.result import Witness, WitnessCheck

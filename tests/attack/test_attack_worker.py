@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from vhagar import Problem
-from vhagar.attack import AttackFound, AttackOptions
 from vhagar.attack.attack_worker import AttackJob, HintsFound, StopAttack, attack_in_worker
+from vhagar.attack.incumbents import AttackFound
+from vhagar.attack.options import AttackOptions
 from vhagar.runtime.pool import Channel
 from vhagar.runtime.processes import ProcessPool
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from vhagar import Problem
-from vhagar.attack import AttackOptions, Hints
 from vhagar.attack.attack_worker import AttackJob, HintsFound, StopAttack
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
+from vhagar.attack.hints import Hints
 from vhagar.attack.incumbents import AttackFound
+from vhagar.attack.options import AttackOptions
 from vhagar.options import Options
 from vhagar.result import BoundKind, Run, Witness, WitnessCheck
 from vhagar.runtime.deadline import NEVER

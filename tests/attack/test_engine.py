@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from vhagar import Problem, Progress, Result, Status, read_onnx, verify
-from vhagar.attack import AttackOptions, concurrent
+from vhagar.attack import concurrent
 from vhagar.attack.attack_worker import AttackJob
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
 from vhagar.attack.engine import Attack, job_of_worker
+from vhagar.attack.options import AttackOptions
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS
 from vhagar.search import attack_beside, engine_named

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from vhagar import Network, Problem, verify
-from vhagar.attack import AttackOptions, attack
 from vhagar.attack.concurrent import ConcurrentAttack
 from vhagar.attack.first_attack import first_attack
+from vhagar.attack.options import AttackOptions
 from vhagar.attack.piece_gradients import PieceGradients
-from vhagar.attack.run import _Rounds
+from vhagar.attack.run import _Rounds, attack
 from vhagar.attack.score_gradients import joint_gradients, leads, scores_and_pull
 from vhagar.network import Affine, Relu
 from vhagar.options import Options

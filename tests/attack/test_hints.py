@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vhagar import Network
-from vhagar.attack import NO_HINT
-from vhagar.attack.hints import hints_of
+from vhagar.attack.hints import NO_HINT, hints_of
 from vhagar.network import Affine, Relu
 
 # Four neurons: x1, -x1, x2, -1.

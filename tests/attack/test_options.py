@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vhagar.attack import AttackOptions
+from vhagar.attack.options import AttackOptions
 from vhagar.errors import InvalidInput
 
 

@@ -231,6 +231,14 @@ def test_what_float32_cannot_see_is_refused() -> None:
     assert accepted(judge(problem, x, np.array([-0.25, 1e-3]))).margin > 0
 
 
+def test_onnxruntime_is_asked_only_about_pairs_that_seem_to_be_attacks() -> None:
+    check = WitnessCheck(CLOSER)
+    refusal(check(1, np.array([0.9, 0.4]), 0, TOGETHER))
+    assert "_session" not in vars(check), "it takes a while to import"
+    accepted(check(1, GOOD, 0, TOGETHER))
+    assert "_session" in vars(check)
+
+
 def test_a_tie_at_the_edge_of_what_rounding_allows_is_none() -> None:
     # The true image lies inside the enclosure; here the target ties at its lower end only.
     problem = Problem(PIXELS, perturbation="contrast([0.3,0.3])", source=0, targets=1)

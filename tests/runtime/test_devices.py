@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vhagar.attack import AttackOptions
+from vhagar.attack.options import AttackOptions
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.options import Options
 from vhagar.runtime.devices import check_device, cuda_is_likely, require_torch, torch_device

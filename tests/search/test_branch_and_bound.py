@@ -17,7 +17,8 @@ import pytest
 from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu
-from vhagar.search import branch_and_bound, node_search, search_pool
+from vhagar.result import BoundKind, Interval
+from vhagar.search import branch_and_bound, search_pool
 from vhagar.search.bounders.gpu import driver, gpu_worker
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_search import NodeSearch
@@ -358,12 +359,23 @@ def test_with_workers_the_calling_process_computes_on_one_thread_too(
         inside.pop()
 
     def explored(self: NodeSearch, *_: Any) -> bool:
-        seen.append(bool(inside))
+        seen.append(("exploring", bool(inside)))
         return False
 
-    seen: list[bool] = []
-    monkeypatch.setattr(node_search, "one_blas_thread", one_thread)
+    def bounded(self: NodeSearch, *_: Any) -> None:
+        seen.append(("first bounds", bool(inside)))
+
+    def largest(*_: Any) -> Interval:
+        seen.append(("maximal confidence", bool(inside)))
+        return Interval(0.0, 1.0, BoundKind.INTERVAL)
+
+    seen: list[tuple[str, bool]] = []
+    verifying = importlib.import_module("vhagar.verify")
+    for module in (branch_and_bound, verifying):
+        monkeypatch.setattr(module, "one_blas_thread", one_thread)
+    monkeypatch.setattr(NodeSearch, "bound_roots", bounded)
     monkeypatch.setattr(NodeSearch, "_explore_here", explored)
+    monkeypatch.setattr(verifying, "largest_within_reach", largest)
     verify(problem, engine=Bab(attack=False), workers=2, timeout=0.5)
-    assert seen
-    assert all(seen)
+    assert {what for what, _ in seen} == {"exploring", "first bounds", "maximal confidence"}
+    assert all(alone for _, alone in seen)

@@ -9,7 +9,7 @@ import pytest
 
 import vhagar
 from vhagar.network import Affine, Network, Relu
-from vhagar.search import node_search
+from vhagar.search import attack_beside, node_search
 from vhagar.search.node import Closed, Node, Numbers
 from vhagar.search.node_selection import Frontiers
 from vhagar.search.node_solver import Explored
@@ -111,9 +111,9 @@ def test_a_small_problem_with_one_target_begins_with_signs(
 def test_one_process_attacks_and_results_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     attacks = []
     monkeypatch.setattr(node_search, "_BEFORE_ATTACK", 0)
-    attack_alone = node_search.attack_alone
+    attack_alone = attack_beside.attack_alone
     monkeypatch.setattr(
-        node_search, "attack_alone", lambda *given: (attacks.append(1), attack_alone(*given))
+        attack_beside, "attack_alone", lambda *given: (attacks.append(1), attack_alone(*given))
     )
     problem = question()
     first, second = (vhagar.verify(problem, timeout=60, workers=1) for _ in range(2))
@@ -124,5 +124,6 @@ def test_one_process_attacks_and_results_repeat(monkeypatch: pytest.MonkeyPatch)
 def test_no_attack_begins_that_could_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_search, "_BEFORE_ATTACK", 0)
     monkeypatch.setattr(node_search, "_FOR_ATTACK", 600.0)
-    monkeypatch.setattr(node_search, "attack_alone", lambda *given: pytest.fail("there is no time"))
+    there_is_none = lambda *given: pytest.fail("there is no time")  # noqa: E731
+    monkeypatch.setattr(attack_beside, "attack_alone", there_is_none)
     assert vhagar.verify(question(), timeout=60, workers=1).nodes > 0

@@ -625,10 +625,10 @@ RESULT = {
     "a witness without the check": Fault(
         _WITNESS,
         (
-            ("        if not (inside and (margin > 0 or tie)):", "        if not inside:"),
+            ("        if not (inside and (found.proven > 0 or tie)):", "        if not inside:"),
             (
-                "        objection = self._objection(x_p, target, found, tie)",
-                "        objection = None",
+                'objection or self._objection(x_p, target, found, "the target", tie)',
+                "objection",
             ),
         ),
     ),
@@ -645,8 +645,8 @@ RESULT = {
     ),
     "a witness with the confidence that was estimated": _one(
         _WITNESS,
-        "return Witness(self._shaped(x), found.scores, low)",
-        "return Witness(self._shaped(x), found.scores, 1.001 * low)",
+        "        return min(self.low, self.plain)",
+        "        return 1.001 * min(self.low, self.plain)",
     ),
     "a bound of one target for all": _one(
         _KEEPER,

@@ -1,16 +1,4 @@
-"""The hyper-adversarial attack: finds witnesses by gradient ascent and search of linear regions."""
+"""The hyper-adversarial attack: finds witnesses by gradient ascent and search of linear regions.
 
-from vhagar.attack.hints import NO_HINT, Hints
-from vhagar.attack.incumbents import AttackFound
-from vhagar.attack.options import AttackOptions
-from vhagar.attack.run import AttackResult, Suggestion, attack
-
-__all__ = [
-    "NO_HINT",
-    "AttackFound",
-    "AttackOptions",
-    "AttackResult",
-    "Hints",
-    "Suggestion",
-    "attack",
-]
+Nothing is imported here: linear programs need some of it, and many a search ends before an attack.
+"""

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array
 from vhagar.attack.images import TorchPiece, torch_piece
 from vhagar.attack.model import TorchNetwork, torch_confidence
-from vhagar.attack.starts import CHUNK, confidences
+from vhagar.attack.starts import confidences
+from vhagar.dataset import CHUNK
 from vhagar.problem import Problem
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.devices import Tensor, as_numpy, one_torch_thread, require_torch, torch_device

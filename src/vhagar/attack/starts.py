@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from vhagar.array_types import Array
 from vhagar.attack.model import TorchNetwork, torch_confidence
 from vhagar.attack.sampling import FEW_ENTRIES
+from vhagar.dataset import CHUNK
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
 from vhagar.perturbation import Domain
@@ -24,8 +25,6 @@ _CHOICE = 4
 _MANY_CANDIDATES, _AT_ENDS = 200_000, 0.3
 # Of these candidates, one in so many over a domain with conditions.
 _FEWER = 10
-# Inputs per forward pass, which bounds the memory.
-CHUNK = 1024
 # Steps of the ascent that makes random starts confident, and the first step relative to the input
 # range.
 _ASCENT_STEPS, _ASCENT_STEP = 20, 0.1

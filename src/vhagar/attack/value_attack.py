@@ -10,7 +10,7 @@ import numpy as np
 
 from vhagar.array_types import Array, Index
 from vhagar.attack.local_attack import VALUES, Found
-from vhagar.attack.starts import CHUNK
+from vhagar.dataset import CHUNK
 from vhagar.network import AbstractLinear, confidence
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem

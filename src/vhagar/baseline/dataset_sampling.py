@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vhagar.attack.local_attack import LocalAttack
-from vhagar.attack.starts import CHUNK
-from vhagar.dataset import named_dataset
+from vhagar.dataset import CHUNK, named_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import Rejection, Run

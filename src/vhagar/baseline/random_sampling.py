@@ -9,8 +9,8 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.attack.local_attack import Found, LocalAttack
-from vhagar.attack.starts import CHUNK
 from vhagar.baseline.defaults import LEVEL, SAMPLES, SPREAD
+from vhagar.dataset import CHUNK
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain

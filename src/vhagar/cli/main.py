@@ -102,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # file names may hold any bytes
     try:
         with _flushed():
-            arguments = config.parse(_parser(), _joined(sys.argv[1:] if argv is None else argv))
+            words = _joined(sys.argv[1:] if argv is None else argv)
+            arguments = config.parse(_parser(words), words)
             from vhagar.cli.files import check_files
             from vhagar.cli.interrupts import interrupts
 
@@ -166,18 +167,19 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(_complain(message))
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def _parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of all commands, or of one that the words begin with: others have only names."""
+    asked = words[0] if words and words[0] in COMMANDS else None
     whole = _Parser(prog="vhagar", description=_DESCRIPTION, epilog=_EPILOG)
     whole.set_defaults(parser=whole)  # which the command `completion` describes
     whole.add_argument("--version", action="version", version=f"vhagar {__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
-        command.add_arguments(
-            commands.add_parser(
-                name, help=command.HELP, description=command.DESCRIPTION, epilog=command.EPILOG
-            )
+        parser = commands.add_parser(
+            name, help=command.HELP, description=command.DESCRIPTION, epilog=command.EPILOG
         )
+        if asked in (None, name, "completion"):  # which completes all of them
+            command.add_arguments(parser)
     return whole
 
 

@@ -17,8 +17,6 @@ from vhagar.errors import VhagarError
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import ProgressError, Result, Status
-from vhagar.result.figure import figure_data, figure_format
-from vhagar.result.figure_drawing import draw, prepare
 from vhagar.result.requirement import Judgement, Requirement
 from vhagar.result.serialize import check_writable, write_json
 from vhagar.result.words import details
@@ -45,6 +43,8 @@ def check_outputs(arguments: argparse.Namespace, *others: Path | None) -> None:
         if path is not None:
             check_writable(path, arguments.model)
     if arguments.plot is not None:
+        from vhagar.result.figure import figure_format
+
         figure_format(arguments.plot)
 
 
@@ -69,6 +69,8 @@ def run_session(
     engine.check(options)
     attack_starts(options, problem.domain)
     if arguments.plot is not None:
+        from vhagar.result.figure_drawing import prepare
+
         prepare()
     screen = open_screen(parsed.verbosity(arguments))
     begun = time.monotonic()
@@ -141,10 +143,17 @@ def _deliver(
             arguments,
             rows,
             json=lambda path: write_json(result, path),
-            plot=lambda path: draw(figure_data(result), path),
+            plot=lambda path: _plot(result, path),
         )
     finally:
         screen.conclude(rows, str(result))
+
+
+def _plot(result: Result, path: Path) -> None:
+    from vhagar.result.figure import figure_data
+    from vhagar.result.figure_drawing import draw
+
+    draw(figure_data(result), path)
 
 
 def write_outputs(

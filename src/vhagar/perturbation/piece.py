@@ -300,11 +300,12 @@ class AbstractPiece(ABC):
     def rounding(self, a: Array, b: Array) -> Array:
         """A bound on how much float64 can have rounded a support down."""
         low, high = self.image_bounds()
-        reach = abs(a) @ np.full(self.domain.size, self.domain.magnitude)
-        reach = reach + abs(b) @ np.maximum(abs(low), abs(high))
+        size_a, size_b = abs(a), abs(b)
+        sum_a = size_a.sum(axis=1)
+        reach = sum_a * self.domain.magnitude + size_b @ np.maximum(abs(low), abs(high))
         # Each of the <= size + 8 additions errs by half an ulp of the sum of absolute values. A
         # product can underflow, and so can a corner that is then multiplied by a coefficient.
-        lost = UNDERFLOW * (8 * self.domain.size + 64 + (abs(a) + abs(b)).sum(axis=1))
+        lost = UNDERFLOW * (8 * self.domain.size + 64 + sum_a + size_b.sum(axis=1))
         slack: Array = (2.0**-51 * (2 * self.domain.size + 16)) * reach + lost
         return slack
 

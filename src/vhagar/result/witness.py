@@ -79,6 +79,11 @@ class _Confidence:
     scores: Array
 
     @property
+    def proven(self) -> float:
+        """The smaller one of two evaluations that share only the weights, and no code."""
+        return min(self.low, self.plain)
+
+    @property
     def noise(self) -> float:
         """How far a float32 confidence may be off."""
         relative = _FLOAT32_NOISE * float(abs(self.scores).max())
@@ -160,26 +165,29 @@ class WitnessCheck:
         return self._clip(self._problem.pieces[piece_index].apply(x, parameters))
 
     def _judge_confidence(self, x: Array) -> Witness | Rejection:
-        source = self._problem.source
+        found = self._source_part(x)
+        if isinstance(found, Rejection):
+            return found
+        objection = self._objection(x, self._problem.source, found, "the source class")
+        return objection or Witness(self._shaped(x), found.scores, found.proven)
+
+    def _source_part(self, x: Array) -> _Confidence | Rejection:
+        """The confidence of an input in the source class, before onnxruntime is asked."""
         if not self._problem.domain.contains(x).all():
             return Rejection("the input is not in the domain")
-        found = self._confidence(Bounds(x[0], x[0]), x, source)
-        # Two evaluations that share only the weights, and no code: the smaller one counts.
-        low = min(found.low, found.plain)
-        if not low > 0:
+        found = self._confidence(Bounds(x[0], x[0]), x, self._problem.source)
+        if not found.proven > 0:
             return Rejection("the input is not classified as the source class")
-        objection = self._objection(x, source, found)
-        if objection is not None:
-            return Rejection(f"{objection} as the source class")
-        return Witness(self._shaped(x), found.scores, low)
+        return found
 
     def _judge_attack(
         self, target: int, x: Array, parameters: Array, number: int
     ) -> Witness | Rejection:
         piece = self._problem.pieces[number]
-        source_part = self._judge_confidence(x)
-        if isinstance(source_part, Rejection):
-            return source_part
+        # onnxruntime, which takes a while to import, comes last: many candidates fail before.
+        own = self._source_part(x)
+        if isinstance(own, Rejection):
+            return own
         parameters = parameters[None]
         x_p = piece.apply(x, parameters)
         if not piece.contains(x, x_p, parameters).all():
@@ -189,22 +197,22 @@ class WitnessCheck:
         x_p = self._clip(x_p)
         image = Bounds(*(self._clip(side[0]) for side in piece.enclosure(x, parameters)))
         found = self._confidence(image, x_p, target)
-        margin = min(found.low, found.plain)
-        tie = not margin > 0 and self._is_tie(found, image, target)
-        if not (inside and (margin > 0 or tie)):
+        tie = not found.proven > 0 and self._is_tie(found, image, target)
+        if not (inside and (found.proven > 0 or tie)):
             lack = "classified as the target" if inside else "in the domain"
             return Rejection(f"the perturbed input is not {lack}")
-        objection = self._objection(x_p, target, found, tie)
+        objection = self._objection(x, self._problem.source, own, "the source class")
+        objection = objection or self._objection(x_p, target, found, "the target", tie)
         if objection is not None:
-            return Rejection(f"{objection} as the target")
+            return objection
         return Witness(
-            source_part.x,
-            source_part.scores,
-            source_part.confidence,
+            self._shaped(x),
+            own.scores,
+            own.proven,
             target,
             self._shaped(x_p),
             found.scores,
-            0.0 if tie else margin,
+            0.0 if tie else found.proven,
             tie,
             piece.label,
             piece.describe(parameters[0]),
@@ -241,13 +249,20 @@ class WitnessCheck:
         scores = network.forward(x)
         return _Confidence(low, high, float(confidence(scores, label)[0]), scores[0])
 
-    def _objection(self, x: Array, label: int, found: _Confidence, tie: bool = False) -> str | None:
-        """Why onnxruntime's evaluation contradicts ours; None if it agrees."""
+    def _objection(
+        self, x: Array, label: int, found: _Confidence, words: str, tie: bool = False
+    ) -> Rejection | None:
+        """Why onnxruntime's evaluation contradicts ours; None if it agrees.
+
+        `words` say what the class of that label is to the problem.
+        """
         theirs = self._float32_confidence(x, label)
         agrees = math.isfinite(theirs) and abs(theirs - found.plain) <= found.noise
         if agrees and (tie or theirs > 0):
             return None
-        return f"onnxruntime finds a confidence of {theirs:.6g}, not {found.plain:.6g},"
+        return Rejection(
+            f"onnxruntime finds a confidence of {theirs:.6g}, not {found.plain:.6g}, as {words}"
+        )
 
     def _float32_confidence(self, x: Array, label: int) -> float:
         kind = np.float64 if "double" in self._session_input.type else np.float32

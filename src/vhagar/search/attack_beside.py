@@ -13,9 +13,9 @@ from vhagar.runtime.devices import one_torch_thread
 from vhagar.runtime.pool import AbstractPool
 from vhagar.search.bounders.size import is_small
 
-# Seconds before the attack joins, on small problems and on others: it needs a second of a core to
-# import torch, and many small problems are solved before that pays.
-_AFTER_SMALL, _AFTER = 5.0, 1.5
+# Seconds before the attack joins the workers, on small problems and on others: it needs a second of
+# a core to import torch, and many small problems are solved before that pays.
+_AFTER_SMALL, _AFTER = 3.0, 1.5
 # How long the attack stays: a share of the remaining time, for every two workers and altogether,
 # and at least and at most so many seconds. It needs one or two seconds to start.
 _SHARE, _LARGEST_SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.15, 0.6, 5.0, 20.0

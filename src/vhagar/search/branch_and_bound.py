@@ -15,6 +15,7 @@ from vhagar.result import Run
 from vhagar.result.serialize import check_writable
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
+from vhagar.runtime.threads import one_blas_thread
 from vhagar.search.bounders.first_bounds import MOST_KEPT, BoundMethod, programs_fit
 from vhagar.search.bounders.size import is_large
 from vhagar.search.checkpoint import Checkpoint, resumed
@@ -86,10 +87,12 @@ class Bab(_FrontierEngine):
             _search_in_rounds(run, deadline, self.attack, self.slopes, self.inputs)
             return True  # with more time there would be linear programs
         search = NodeSearch(run, self.attack, self.slopes, self.inputs, self.tightening)
-        with search.kept():
+        # Threads of linear algebra would wait for each other and for workers, and add in any order.
+        with search.kept(), one_blas_thread():
             return self._search(search, run, deadline)
 
     def _search(self, search: NodeSearch, run: Run, deadline: Deadline) -> bool:
+        search.probe_ceiling()  # first of all: bounds of the ceiling take as long as all others
         if run.resumed is None:
             search.bound_roots(BoundMethod.DIFFERENCES, deadline)
             # With many pieces this depends on the clock, so not where results must be reproducible.

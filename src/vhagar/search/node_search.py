@@ -8,19 +8,21 @@ from typing import Any
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline, WorkLimit
 from vhagar.runtime.pool import HEARTBEAT, Finished
-from vhagar.runtime.threads import one_blas_thread
-from vhagar.search.attack_beside import attack_alone, attack_beside
 from vhagar.search.bounders.gpu.driver import GpuHere, GpuProcess
 from vhagar.search.bounders.gpu.messages import GpuReport
 from vhagar.search.bounders.size import is_small
+from vhagar.search.node_selection import HERE
 from vhagar.search.node_solver import Explored, Underway
 from vhagar.search.primal_heuristic import WitnessFound
-from vhagar.search.search import HERE, Search
+from vhagar.search.search import Search
 from vhagar.search.search_pool import SearchPool
 from vhagar.search.worker import Ready, SearchWorker, lp_bounders, slope_bounder
 
 # Nodes per report, where results must be reproducible.
 _QUANTUM_NODES = 10
+# Nodes of small problems with one target without a witness before the first attack: it takes as
+# long as they do, and many problems end before. With several targets, it finds witnesses of all.
+_BEFORE_FIRST_ATTACK = 50
 # Nodes of small problems before the attack in this process: many are solved before it pays.
 _BEFORE_ATTACK = 300
 # Seconds that must be left for it: its library alone takes one or two to import.
@@ -52,20 +54,16 @@ class NodeSearch(Search):
         super().__init__(run, attack, slopes, inputs)
         self._tightens = tightens
         self._gpu: GpuProcess | None = None
+        self._has_attacked = False
+
+    def probe_ceiling(self) -> None:
+        """Look for an input so confident that the ceiling need not be searched for."""
+        self._frontiers.ceiling.probe(self._run.options.seed)
 
     def in_this_process(self, deadline: Deadline, batches: bool) -> bool:
-        """LPs, and batches if wanted, in this process and always in the same order.
-
-        On one core: threads of linear algebra would wait for each other, and add in another order.
-        """
-        with one_blas_thread():
-            return self._in_this_process(deadline, batches)
-
-    def _in_this_process(self, deadline: Deadline, batches: bool) -> bool:
+        """LPs, and batches if wanted, in this process and always in the same order."""
         run, frontiers = self._run, self._frontiers
-        frontiers.ceiling.probe(run.options.seed)
-        if not is_small(run.problem):
-            self.attack_first(deadline)
+        self._attack_first_when_due(deadline)
         worker = self._worker_here(deadline)
         gpu = GpuHere(run, self._first_worker + 1) if batches else None
         attacks, later = self._attacks, _BEFORE_ATTACK if is_small(run.problem) else 0
@@ -77,8 +75,9 @@ class NodeSearch(Search):
             assert task is not None  # the frontier is not empty
             done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
             frontiers.put_back(HERE, done)
+            self._attack_first_when_due(deadline)
             if attacks and frontiers.signs.explored >= later and deadline.left > _FOR_ATTACK:
-                attack_alone(run, deadline, self._dataset)
+                self._attack_alone(deadline)
                 attacks = False
             frontiers.step_inputs()
             if gpu is not None and (nodes := gpu.take(frontiers.signs, _QUANTUM_NODES)):
@@ -114,23 +113,12 @@ class NodeSearch(Search):
         """LPs in worker processes, the attack beside them, and batches where they are wanted.
 
         Small problems begin in this process, and many end there before any other has started.
-        Unless they are `required`, batches are given up where there is no GPU after all. Workers
-        take the other cores: threads of linear algebra here would wait for them.
+        Unless they are `required`, batches are given up where there is no GPU after all.
         """
-        with one_blas_thread():
-            return self._in_processes(count, deadline, batches, required)
-
-    def _in_processes(self, count: int, deadline: Deadline, batches: bool, required: bool) -> bool:
         run, frontiers = self._run, self._frontiers
-        frontiers.ceiling.probe(run.options.seed)
         frontiers.timed = True
-        if not is_small(run.problem):
-            self.attack_first(deadline)
+        self._attack_first_when_due(deadline)
         with self._pool:
-            if self._attacks:
-                self._attack = attack_beside(
-                    run, self._pool, deadline, self._dataset, self._first_lower
-                )
             first = self._first_worker
             workers = SearchPool(run, self._pool, count, deadline, first, self._tightens)
             here = self._worker_here(deadline) if is_small(run.problem) else None
@@ -144,8 +132,7 @@ class NodeSearch(Search):
                     return True
                 if alone.passed:
                     workers.start(count)
-                if self._attack is not None:
-                    self._attack.join_when_due()
+                    self._attack_beside(deadline)
                 self._hand_out(workers)
                 if not frontiers.signs.in_flight and not len(frontiers.signs):
                     break  # nothing left to do
@@ -156,8 +143,36 @@ class NodeSearch(Search):
                 if workers.are_ready:
                     here = None
                 self._explore_and_listen(here, workers, count, deadline)
+                self._attack_first_when_due(deadline)
             frontiers.announce()
             return False
+
+    def _attack_first_when_due(self, deadline: Deadline) -> None:
+        """The first attack, once: small problems with one target may have a witness before."""
+        run = self._run
+        waits = is_small(run.problem) and len(run.problem.search_targets) == 1
+        explored = self._frontiers.signs.explored
+        if self._has_attacked or (waits and explored < _BEFORE_FIRST_ATTACK):
+            return
+        self._has_attacked = True
+        if not (waits and run.interval.lower > 0):
+            self.attack_first(deadline)
+
+    def _attack_alone(self, deadline: Deadline) -> None:
+        from vhagar.search.attack_beside import attack_alone  # many searches end before
+
+        attack_alone(self._run, deadline, self._dataset)
+
+    def _attack_beside(self, deadline: Deadline) -> None:
+        """Have the attack join the workers once it is due."""
+        if self._attack is None and self._attacks:
+            from vhagar.search.attack_beside import attack_beside  # many searches end before
+
+            self._attack = attack_beside(
+                self._run, self._pool, deadline, self._dataset, self._first_lower
+            )
+        if self._attack is not None:
+            self._attack.join_when_due()
 
     def _explore_and_listen(
         self, here: SearchWorker | None, workers: SearchPool, count: int, deadline: Deadline

@@ -25,9 +25,13 @@ from vhagar.search.proofs.tree_state import SearchKind
 from vhagar.search.slope_search import SlopeSearch
 from vhagar.search.worker import AnyTask, CeilingTask, SignTask
 
+# The number by which this process goes beside workers.
+HERE = -1
 # Head start of the search by signs over the one by slopes on small problems with one target, in
 # seconds: many end before it does.
 _HEAD_START = 1.5
+# Seconds that a task of such a problem counts for where results must be reproducible.
+_SMALL_TASK = 0.1
 # Rounds for each root, on average, before the ceiling may take every round.
 _BEFORE_CEILING = 3
 # Share of all nodes for the ceiling's search while there is other work, and on small problems the
@@ -64,12 +68,13 @@ class Frontiers:
         # Seconds that the first bounds of all roots count for: with one, slopes need not wait for
         # the first LP; with none, signs have their head start.
         self._first_effort = 0.0 if later else 1.0
+        # The same for every task where results must be reproducible.
+        self._task_effort = _SMALL_TASK if later else 1.0
         self._slopes = SlopeSearch(problem, by_slopes, self._known_upper, later, self._frontier_of)
         self.signs.known_elsewhere = self._slopes.uppers
         self.signs.roots_as_they_are = True  # every target may have a witness, which LPs find
         self._slopes.frontier.known_elsewhere = self._sign_uppers
-        # When workers were given their tasks. Where results must be
-        # reproducible, every task counts as one.
+        # When workers were given their tasks, unless results must be reproducible.
         self._begun: dict[int, float] = {}
         self.timed = False
 
@@ -98,7 +103,7 @@ class Frontiers:
         """Return the nodes that a worker should explore next, or None if none is open."""
         ceiling, frontier = self.ceiling, self.signs
         idle = not len(frontier)
-        self._begun[worker] = time.monotonic()
+        self._begun[worker] = _clock(worker)
         slopes = self._slopes.next_task(worker, workers, self._run.interval.lower, idle)
         if slopes is not None:
             return slopes
@@ -114,7 +119,7 @@ class Frontiers:
 
     def next_slope_task(self, worker: int) -> AnyTask | None:
         """Return the best node of the search by slopes alone, or None if it has none."""
-        self._begun[worker] = time.monotonic()
+        self._begun[worker] = _clock(worker)
         return self._slopes.next_task(worker, 1, self._run.interval.lower, idle=True, most=1)
 
     def _ceiling_part(self) -> float:
@@ -143,11 +148,11 @@ class Frontiers:
         self.announce(BoundKind.SPECTRAL if explored.spectral else BoundKind.TWIN)
 
     def _effort(self, name: int) -> float:
-        """What a worker's task has taken; first bounds are nobody's task."""
+        """The seconds that a worker's task has taken; first bounds are nobody's task."""
         begun = self._begun.get(name)
         if begun is None:
             return 0.0 if self.timed else self._first_effort
-        return max(time.monotonic() - begun, 0.0) if self.timed else 1.0
+        return max(_clock(name) - begun, 0.0) if self.timed else self._task_effort
 
     def _search_of(self, name: int) -> SearchKind:
         """The search whose nodes a worker has."""
@@ -220,3 +225,8 @@ class Frontiers:
     def _by_inputs(self) -> dict[int | None, float]:
         """Each target's bound by boxes of inputs, where there are any."""
         return {} if self.boxes is None else self.boxes.uppers
+
+
+def _clock(worker: int) -> float:
+    """The time of a worker: in this process that of its processor, as the machine may be busy."""
+    return time.process_time() if worker == HERE else time.monotonic()

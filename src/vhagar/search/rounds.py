@@ -21,7 +21,8 @@ from vhagar.search.bounders.first_order import FirstOrderBounder
 from vhagar.search.bounders.quadratic import QuadraticBounder
 from vhagar.search.bounders.size import is_large
 from vhagar.search.node import Numbers, Region
-from vhagar.search.search import CEILING_SHARE, HERE, Search
+from vhagar.search.node_selection import HERE
+from vhagar.search.search import CEILING_SHARE, Search
 from vhagar.search.worker import SearchWorker
 
 # When the attack runs beside first-order steps, by how much longer while it gains, and for how many

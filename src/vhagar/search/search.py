@@ -10,11 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vhagar.array_types import Array
-from vhagar.attack.concurrent import ConcurrentAttack
-from vhagar.attack.first_attack import first_attack
 from vhagar.dataset import attack_starts
 from vhagar.problem import Target
 from vhagar.reduction import REDUCTIONS, reduce_problem
@@ -26,12 +24,13 @@ from vhagar.runtime.threads import in_background
 from vhagar.search.bounders.first_bounds import BoundMethod, root_bounders
 from vhagar.search.checkpoint import Checkpoint, CheckpointKeeper
 from vhagar.search.node import first_number
-from vhagar.search.node_selection import Frontiers
+from vhagar.search.node_selection import HERE, Frontiers
 from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
 
+if TYPE_CHECKING:
+    from vhagar.attack.concurrent import ConcurrentAttack
+
 Found = TypeVar("Found")
-# The number by which this process goes beside workers.
-HERE = -1
 # Time for bounding the roots of many pieces by one method: the larger of these seconds and this
 # share of the remaining time; for slow methods, at most these seconds.
 _ROOT_SECONDS, _ROOT_SHARE, _MOST_ROOT_SECONDS = 0.5, 0.05, 3.0
@@ -77,6 +76,8 @@ class Search:
         run = self._run
         if not self._attacks or self._resumed is not None or run.interval.closed:
             return
+        from vhagar.attack.first_attack import first_attack  # small problems may end before
+
         share = _FIRST_ATTACK_SHARE if run.options.processes else 1.0
         last = deadline.sooner(share * deadline.left)
         reduced = reduce_problem(run.original, REDUCTIONS)

@@ -24,9 +24,10 @@ from vhagar.search.bounders import first_order, size
 from vhagar.search.bounders.first_order import FirstOrderBounder
 from vhagar.search.branch_and_bound import FirstOrder
 from vhagar.search.node import Node, Region
+from vhagar.search.node_selection import HERE
 from vhagar.search.node_solver import solver_with
 from vhagar.search.proofs import log as proof_log
-from vhagar.search.search import HERE, Search
+from vhagar.search.search import Search
 from vhagar_check import check
 from vhagar_check.container import scan
 
