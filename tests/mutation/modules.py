@@ -38,7 +38,7 @@ _OF_CHECKER = {
     "entering": "entering",
     "cone_proofs": "cone_proofs",
     "cuts": "cuts",
-    "evaluation": "vectors verdict tightenings quadratic",
+    "evaluation": "evaluation evaluated_proofs",
     "exact": "numbers",
     "formula": "upper formula cuts",
     "hexagon": "hexagon",
