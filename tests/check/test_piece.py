@@ -267,7 +267,7 @@ def test_what_is_not_known_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([Fraction(5), None])
     monkeypatch.setattr(Same, "exact_support", lambda self, a, b: next(answers))
     assert piece.exact_within(a, b) == 5
-    monkeypatch.setattr(Same, "exact_support", lambda self, a, b: None)
+    answers = iter([None, Fraction(5)])
     assert piece.exact_within(a, b) is None
 
 
@@ -305,6 +305,11 @@ def test_which_inputs_count(x: list[float], over_range: bool, in_box: bool) -> N
         )
         domain = Domain((3,), -2.0, 3.0, BOX, conditions)
         assert domain.contains(given, "own") is (in_box and answer)
+
+
+def test_an_input_has_all_entries() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        WIDE.contains([Fraction(0)] * 2)
 
 
 @pytest.mark.parametrize("nothing_left", [False, True])

@@ -92,6 +92,12 @@ def test_what_a_scope_covers() -> None:
         (1, Decisions(sides={5: 1})),
     ):
         assert not scope.covers(target, node)
+    assert Scope(1, 2.0, Decisions()).covers(1, Decisions())
+    two = Scope(1, 2.0, Decisions(sides={5: 1, 6: -1}))
+    assert two.covers(1, inside)
+    assert not two.covers(1, Decisions(sides={5: 1, 6: 1}))
+    two = Scope(1, 2.0, Decisions(signs={(0, 3): {0: 1, 1: -1}, (1, 0): {0: -1}}))
+    assert not two.covers(1, inside)
     anywhere = Scope(None, 2.0, scope.decisions)
     assert anywhere.covers(2, inside)
     assert anywhere.covers(None, inside)
@@ -115,6 +121,7 @@ def test_a_region_without_refinements_has_the_quick_bounds() -> None:
         assert sides_of(found.bounds, layer) == sides_of(quick, layer)
     assert [part.tolist() for part in found.status] == [PLAIN[:5], PLAIN[5:]]
     assert (found.piece_number, found.scope, found.entries, found.empty) == (0, None, {}, False)
+    assert found.bounds.piece is whole.pieces[0]
     alone = Regions(whole).read(block(piece=None))
     assert alone.bounds.network is whole.alone
     assert alone.piece_number is None
@@ -241,6 +248,9 @@ def test_linear_units_are_on() -> None:
             status[place] = value
             with pytest.raises(Rejected, match="linear unit that is not on"):
                 read_status(Numbers(bytes(status)), mixed)
+        both = Network(own.stages, (3,), tuple(None if m is None else m | True for m in linear))
+        with pytest.raises(Rejected, match="linear unit that is not on"):
+            read_status(Numbers(bytes([ON] * place + [PAIR] + [ON] * (8 - place))), both)
         status[place] = ON
         found = read_status(Numbers(bytes(status)), mixed)
         assert [part.tolist() for part in found] == [status[:5], status[5:]]

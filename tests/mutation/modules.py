@@ -66,7 +66,7 @@ _OF_CHECKER = {
     "tree": "tree bookkeeping box_proofs",
     "turn_ranges": "arcs",
     "turning": "numbers arcs",
-    "verdict": "ties vectors verdict",
+    "verdict": "claims",
     "whole_numbers": "whole_numbers",
     "witnesses": "witnesses",
 }
