@@ -143,6 +143,7 @@ def test_rationals_decide_what_rounding_misses(bounds: Callable[..., Any]) -> No
     "given",
     [
         {"values": [1.0, 2.0]},  # nothing is missed
+        {"values": [1.0, 2.0], "exactly": 20.0},
         {"work": 6},  # that would take too long
         {"size": 0.1},  # rounding does not explain it
         {"values": [3.0, 0.5]},

@@ -92,8 +92,12 @@ MEASURED = (
     "vhagar_check.intervals",
     "vhagar_check.joined",
     "vhagar_check.linear_bounds",
+    "vhagar_check.pieces",
     "vhagar_check.rational",
+    "vhagar_check.regions",
     "vhagar_check.sparse",
+    "vhagar_check.tightenings",
+    "vhagar_check.verdict",
     "vhagar_check.whole_numbers",
     "vhagar_check.witnesses",
 )
