@@ -98,25 +98,27 @@ GEOMETRIES = [
 ]
 
 
-def convolution(geometry: tuple, filters: int = 4) -> tuple[Conv, np.ndarray]:
-    """A convolution of two channels of 5 x 6 pixels, and its matrix from the definition."""
+def convolution(geometry: tuple, filters: int = 4, channels: int = 2) -> tuple[Conv, np.ndarray]:
+    """A convolution of some channels of 5 x 6 pixels, and its matrix from the definition."""
     stride, padding, dilation, groups = geometry
     rng = np.random.default_rng(3)
-    weight = rng.integers(-4, 5, (filters, 2 // groups, 2, 3)) / 4
-    conv = Conv(weight, np.arange(filters) - 1.5, (2, 5, 6), stride, padding, dilation, groups)
+    weight = rng.integers(-4, 5, (filters, channels // groups, 2, 3)) / 4
+    conv = Conv(
+        weight, np.arange(filters) - 1.5, (channels, 5, 6), stride, padding, dilation, groups
+    )
     heights = (5 + padding[0] + padding[2] - dilation[0] - 1) // stride[0] + 1
     widths = (6 + padding[1] + padding[3] - 2 * dilation[1] - 1) // stride[1] + 1
     assert conv.out_shape == (filters, heights, widths)
-    matrix = np.zeros((filters, heights, widths, 2, 5, 6))
+    matrix = np.zeros((filters, heights, widths, channels, 5, 6))
     for f, y, x, c, i, j in itertools.product(
-        range(filters), range(heights), range(widths), range(2 // groups), range(2), range(3)
+        range(filters), range(heights), range(widths), range(channels // groups), range(2), range(3)
     ):
-        channel = f // (filters // groups) * (2 // groups) + c
+        channel = f // (filters // groups) * (channels // groups) + c
         row = y * stride[0] + i * dilation[0] - padding[0]
         column = x * stride[1] + j * dilation[1] - padding[1]
         if 0 <= row < 5 and 0 <= column < 6:
             matrix[f, y, x, channel, row, column] += weight[f, c, i, j]
-    return conv, matrix.reshape(filters * heights * widths, 60)
+    return conv, matrix.reshape(filters * heights * widths, channels * 30)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
@@ -132,6 +134,11 @@ def test_terms_are_those_of_the_longer_way() -> None:
     """Forwards a product for each channel, backwards for each filter."""
     wide, _ = convolution(GEOMETRIES[0], filters=1)
     assert wide.terms == 2 * 6
+
+
+def test_groups_of_several_channels() -> None:
+    conv, matrix = convolution(GEOMETRIES[2], filters=6, channels=4)
+    check_layer(conv, matrix, 3 * 6)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
@@ -162,6 +169,12 @@ def test_a_network() -> None:
     first_only = Network(plain.stages, (2,), (mask, None))
     found = first_only.exact_scores(Exact.of(np.array([1.0, 1.5]))).fractions()
     assert found == [Fraction(9, 4), Fraction(-7, 4)]
+    minus = Scale(-np.ones(3), np.ones(3), np.zeros(3))
+    turned = Network(((first, scale), (minus,), (last,)), (2,), (mask, None))
+    found = turned.exact_scores(Exact.of(np.array([1.0, 1.5]))).fractions()
+    assert found == [Fraction(3, 2), Fraction(0)]
+    wider = Network(((first, Dense(np.ones((4, 3)), np.zeros(4))),), (2,))
+    assert wider.relu_sizes_and_classes == [4]
     empty = Network(((), (last,)), (3,))
     assert empty.relu_sizes_and_classes == [3, 2]
 

@@ -61,7 +61,7 @@ _OF_CHECKER = {
     "sparse": "sparse",
     "spectral": "spectral",
     "spectral_prover": "spectral",
-    "statement": "vectors verdict domain",
+    "statement": "statement",
     "tightenings": "tightenings",
     "tree": "tree bookkeeping box_proofs",
     "turn_ranges": "arcs",
