@@ -233,6 +233,16 @@ def test_blocks_of_the_header(stated: Callable[..., Statement]) -> None:
         Statement(Path("none"), Path("none"), [])
 
 
+def test_maps_are_read_behind_the_header(
+    stated: Callable[..., Statement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(module, "read_maps", lambda raw, domain: seen.append((raw, domain.size)))
+    stated(behind=((b"MAPS", b"maps"),))
+    stated()
+    assert seen == [(b"maps", 4)]
+
+
 def test_the_maximal_confidence(stated: Callable[..., Statement]) -> None:
     given: dict[str, Any] = {
         "problem": {"perturbation": None, "targets": []},
@@ -281,6 +291,16 @@ def test_words_about_the_ends_of_the_range(
     assert stated().clipping.startswith("clipped to the input range where it leaves it by more")
     assert stated(problem={"clip": False}).clipping == "never beyond the input range"
     assert asked == [0]
+
+
+def test_a_clip_in_front_of_the_network(stated: Callable[..., Statement]) -> None:
+    """Of affine maps, whose images may leave the range."""
+    text = "translation(0,1)+brightness([0,0.25])"
+    found = stated(problem={"perturbation": text, "clipped_pixels": [[], [0, 1, 2, 3]]})
+    assert found.network.relu_sizes_and_classes == [4, 5, 3]
+    assert found.form.alone is found.form.network is found.network
+    with pytest.raises(Rejected, match="leaves the input range"):
+        stated(problem={"perturbation": text})
 
 
 def test_domains(stated: Callable[..., Statement]) -> None:
