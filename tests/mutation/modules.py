@@ -48,7 +48,7 @@ _OF_CHECKER = {
     "linear_bounds": "linear_bounds",
     "layers": "layers",
     "maps": "maps",
-    "moved": "pieces witnesses rounding",
+    "moved": "moved",
     "neuron_bounds": "neuron_bounds",
     "one_image": "one_image",
     "perturbations": "pieces bookkeeping",
