@@ -10,6 +10,7 @@ import pytest
 
 from vhagar_check import moved as module
 from vhagar_check.affine import ShiftedLinfBall
+from vhagar_check.arcs import Arc
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import gamma
@@ -185,6 +186,73 @@ def test_pixels_of_a_range_of_rotations() -> None:
     np.testing.assert_allclose(piece.rounding(a, b), 8 * base, rtol=1e-12)
     assert piece.exact_support(Exact.of(a[0]), Exact.of(b[0])) is None
     assert plain == piece.domain
+
+
+def arc(begin: float, sources: tuple[int, ...] = (1, 1, 3)) -> Arc:
+    """Weights of pixels 0, 2 and 3 on some sources; pixel 1 is capped."""
+    return Arc(
+        np.array([0, 2, 3]),
+        np.array(sources),
+        np.array([begin, 0.25, 0.5]),
+        np.array([0.25, begin, 0.75]),
+        np.array([-0.125, -0.0625, -0.25]),
+        np.array([0.0625, 0.125, 0.5]),
+        np.array([False, True, False, False]),
+        np.zeros(4, dtype=np.bool_),
+    )
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("sources", [(1, 1, 3), (0, 0, 0), (0, 1, 1), (1, 2, 3)])
+def test_the_support_over_arcs(ends: tuple[float, float], sources: tuple[int, ...]) -> None:
+    """At an end of an arc, weights are as large as they can be where that pays, and as small where
+    it does not; a capped pixel is white where that pays."""
+    domain = Domain((2, 2, 2), *ends)
+    piece = TurnedBetween(domain, (10.0, 20.0))
+    arcs = [arc(0.5, sources), arc(0.75, sources)]
+    piece.__dict__["_arcs"] = arcs
+    piece.__dict__["_whole"] = arcs[0]
+    a, b = numbers(7, 8)
+    low, width = ends[0], ends[1] - ends[0]
+    for row in range(3):
+        best = -np.inf
+        for own in arcs:
+            for weights in (own.first, own.last):
+                total = 0.0
+                for channel in (0, 4):
+                    joint = a[row, channel : channel + 4].copy()
+                    for k, (pixel, source) in enumerate(zip(own.pixel, own.source, strict=True)):
+                        v = b[row, channel + pixel]
+                        extra = own.high[k] if v > 0 else own.low[k]
+                        joint[source] += v * (weights[k] + extra)
+                    total += np.maximum(joint, 0.0).sum() + max(b[row, channel + 1], 0.0)
+                best = max(best, total)
+        expected = low * (a[row] + b[row]).sum() + width * best
+        assert piece.largest(a, b)[row] == pytest.approx(expected)
+        joint = a[row].copy()
+        for channel in (0, 4):
+            for k, (pixel, source) in enumerate(zip(arcs[0].pixel, arcs[0].source, strict=True)):
+                weight = (arcs[0].first[k] + arcs[0].last[k]) / 2
+                joint[channel + source] += b[row, channel + pixel] * weight
+        np.testing.assert_allclose(piece.share(a, b)[row], joint)
+
+
+def test_an_arc_without_entries() -> None:
+    """All pixels are capped or black."""
+    nothing = np.zeros(0)
+    empty = Arc(
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        *(nothing,) * 4,
+        np.array([True, False, False, False]),
+        np.array([False, True, True, True]),
+    )
+    piece = TurnedBetween(Domain((1, 2, 2), 0.0, 1.0), (10.0, 20.0))
+    piece.__dict__["_arcs"], piece.__dict__["_whole"] = [empty], empty
+    a, b = numbers(8)
+    expected = np.maximum(a, 0.0).sum(axis=1) + np.maximum(b[:, 0], 0.0)
+    np.testing.assert_allclose(piece.largest(a, b), expected)
+    assert piece.share(a, b).tolist() == a.tolist()
 
 
 @pytest.mark.parametrize(

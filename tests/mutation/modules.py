@@ -18,8 +18,8 @@ _KEPT = {
         "tests/relaxation/test_one_dual.py",
     ],
     "vhagar.relaxation.pair_hulls": ["tests/relaxation/test_pair_hulls.py"],
-    "vhagar.search.proofs.store": ["tests/search/proofs/test_tree.py"],
-    "vhagar.search.proofs.tree": ["tests/search/proofs/test_tree.py"],
+    "vhagar.search.proofs.store": ["tests/search/proofs/test_proof_store.py"],
+    "vhagar.search.proofs.tree": ["tests/search/proofs/test_proof_tree.py"],
     "vhagar.sweep.question_store": ["tests/sweep/test_store.py", "tests/sweep/test_domain.py"],
     "vhagar.sweep.store": ["tests/sweep/test_store.py", "tests/sweep/test_cover.py"],
 }
