@@ -237,6 +237,13 @@ def test_the_support_over_arcs(ends: tuple[float, float], sources: tuple[int, ..
         np.testing.assert_allclose(piece.share(a, b)[row], joint)
 
 
+def test_an_image_of_one_pixel_has_an_arc() -> None:
+    """It does not move at all."""
+    piece = TurnedBetween(Domain((1, 1, 1), 0.0, 1.0), (10.0, 20.0))
+    assert len(piece._arcs) == 1
+    assert piece.support(np.ones((1, 1)), np.ones((1, 1)))[0] >= 2.0
+
+
 def test_an_arc_without_entries() -> None:
     """All pixels are capped or black."""
     nothing = np.zeros(0)

@@ -26,7 +26,7 @@ _KEPT = {
 # The checker's modules: those of its tests that answer for each, which take seconds. All of them
 # answer for a module that is not here.
 _OF_CHECKER = {
-    "affine": "bookkeeping rounding underflow maps",
+    "affine": "affine moved",
     "arcs": "arcs",
     "box_proofs": "box_proofs",
     "box_supports": "box_supports",

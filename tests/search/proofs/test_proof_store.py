@@ -106,6 +106,7 @@ def test_weights_of_cuts(store: ProofStore) -> None:
     early = store.add(SIGNS, proven(CUTS, 1.0, 2.0, 0.0, 0.5, weighed=2))
     store.add_region(SIGNS, CUTS, RegionBlocks((b"cut 2", b"cut 3"), PLAIN, before=2))
     late = store.add(SIGNS, proven(CUTS, 3.0, 4.0, 0.25, 0.0, 0.75, weighed=3))
+    assert store.read(late, [2])[1] == numbers(3.0, 4.0, 0.75)
     none = store.add(SIGNS, proven(CUTS, 5.0, 6.0))
     assert store.used_cuts([early]) == [1]
     assert store.used_cuts([late, early]) == [0, 1, 2]
