@@ -80,6 +80,12 @@ def test_the_range_of_the_image(ends: tuple[float, float], box: bool, error: flo
     assert not piece.stays
 
 
+def test_a_range_of_nothing_has_room() -> None:
+    piece = still(np.array([[0.5]]), np.zeros(1), (0.0, 0.0))
+    assert piece._room.tolist() == [TINY]
+    assert (piece.image[0][0], piece.image[1][0]) == (-TINY, TINY)
+
+
 def test_entries_that_need_no_arithmetic() -> None:
     """A copied pixel, a constant; not a sum, a multiple, a shift or a parameter."""
     matrix = np.array(

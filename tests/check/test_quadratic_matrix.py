@@ -4,6 +4,7 @@ rounding can do."""
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,13 @@ def region(seed: int, piece: Piece = BALL, steps: bool = False) -> Region:
 
 def prover(own: Region, claim: float = 3.0, tied: bool = False) -> QuadraticProver:
     return QuadraticProver(own, 0, 2, claim, tied)
+
+
+def lopsided(own: Region) -> QuadraticProver:
+    """One over a box of changes whose middle is not 0."""
+    found = prover(own)
+    found._low, found._high = np.array([-0.5, -0.25]), np.array([0.25, 1.0])
+    return found
 
 
 CASES = {
@@ -140,7 +148,7 @@ def test_the_matrix_is_that_of_the_document(name: str, seed: int, steps: bool) -
     """In rationals exactly, and in floats up to the radius. The last layer's pairs come first."""
     own, vector = region(seed, steps=steps), numbers(seed)
     case, settled = CASES[name]
-    judge = prover(own)
+    judge = lopsided(own)
     slopes = judge._slopes(case)
     rows = judge._composed(slopes)
     small, places = eliminated(own, settled, 3.0, vector, judge)
@@ -235,7 +243,7 @@ def random_rows(rng: np.random.Generator, pairs: int, inputs: int) -> _Rows:
 def test_the_radius_holds_all_errors(seed: int, large: bool) -> None:
     """Entry by entry; with small errors, the rounding of the sums is what counts."""
     rng = np.random.default_rng(seed)
-    judge = prover(region(1))
+    judge = lopsided(region(1))
     pairs, inputs = 3, len(judge._inputs)
     rows = random_rows(rng, pairs, inputs)
     if not large:
@@ -322,9 +330,17 @@ def test_the_radius_of_nothing() -> None:
     judge._low, judge._high = np.full(2, -1.0), np.full(2, 1.0)
     matrix, _ = judge._enclosed(rows, np.zeros(1), np.ones(2))
     assert matrix[0, 0] == -4 * 2 * (1 + 4 * HALF_ULP) ** 2
-    judge._low, judge._high = np.zeros(2), np.zeros(2)
-    matrix, _ = judge._enclosed(rows, np.zeros(1), np.full(2, 2.0**200))
-    assert matrix[0, 0] == -4 * 2 * 2.0**200 * module._TINY**2
+
+
+def test_a_network_without_neurons() -> None:
+    """Its lead is linear in the changes, and there are no pairs."""
+    weight = np.random.default_rng(6).normal(size=(3, 4))
+    network = Network(((Dense(weight, np.zeros(3)),),), (1, 2, 2))
+    judge = prover(Region(0, quick_bounds(network, BALL), []))
+    rows = judge._composed(judge._slopes(Decisions()))
+    assert rows.places.tolist() == []
+    np.testing.assert_allclose(rows.on_inputs, (weight[0] - weight[2])[None, [0, 2]])
+    assert rows.on_pairs.shape == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -350,3 +366,22 @@ def test_definite_within_a_radius(matrix: Any, radius: float, expected: bool) ->
     given = np.array(matrix)
     with np.errstate(all="ignore"):
         assert _is_definite(given, np.full(given.shape, radius)) is expected
+
+
+def test_what_is_judged_is_scaled_and_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By powers of two, and on the diagonal by the sum of the radii of its row."""
+    seen = []
+    monkeypatch.setattr(module, "Entries", SimpleNamespace(of=lambda matrix: matrix))
+    monkeypatch.setattr(module, "is_above", lambda matrix, least: seen.append((matrix, least)))
+    matrix = np.array([[5.0, 1.0, 0.25], [1.0, 0.75, 0.5], [0.25, 0.5, 40.0]])
+    radius = np.array([[1e-3, 2e-3, 3e-3], [2e-3, 5e-3, 7e-3], [3e-3, 7e-3, 11e-3]])
+    _is_definite(matrix, radius)
+    ((found, least),) = seen
+    factors = np.array([0.5, 1.0, 0.125])
+    expected = matrix * np.outer(factors, factors)
+    sums = (radius * np.outer(factors, factors)).sum(axis=1) * (1 + 1e-9)
+    diagonal = np.nextafter(expected.diagonal() - sums, -np.inf)
+    assert least == 0.0
+    assert found.diagonal().tolist() == diagonal.tolist()
+    off = ~np.eye(3, dtype=np.bool_)
+    assert found[off].tolist() == expected[off].tolist()

@@ -93,6 +93,7 @@ def hexagons(low: float, high: float, low_p: float, high_p: float, count: int) -
         ((-1.0, 1.0, -1.0, 1.0), {0: -1, 1: -1}, False, False),
         ((-1.0, 1.0, -1.0, 1.0), {0: 1, 1: -1}, False, True),
         ((-1.0, 1.0, -1.0, 1.0), {0: 1}, False, True),
+        ((-1.0, 1.0, -1.0, 1.0), {0: -1}, False, True),
         ((-1.0, 1.0, 0.0, 1.0), {0: 1}, True, False),
         ((-1.0, 1.0, -1.0, 0.0), {0: -1}, False, False),
         ((0.0, 1.0, -1.0, 1.0), {1: 1}, True, False),
