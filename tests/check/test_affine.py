@@ -171,6 +171,68 @@ def test_which_pixels_rise_and_fall(ends: tuple[float, float]) -> None:
     assert not piece.falls[1]
 
 
+@pytest.mark.parametrize("exactly", [True, False])
+@pytest.mark.parametrize("seed", range(40))
+def test_changes_of_random_maps(seed: int, exactly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without exact decisions, a pixel that only touches its value may rise and fall."""
+    if not exactly:
+        monkeypatch.setattr(module, "_MOST_EXACT", -1)
+    rng = np.random.default_rng(seed)
+    ends = ENDS[seed % 3]
+    matrix = rng.integers(-8, 9, (3, 3)) * (rng.random((3, 3)) < 0.6) / 8
+    matrix += np.diag(rng.choice([0.0, 1.0], 3))
+    directions = rng.integers(-4, 5, (3, 2)) * (rng.random((3, 2)) < 0.4) / 4
+    lower = rng.integers(-4, 2, 2) / 4
+    piece = affine(
+        ends,
+        matrix=matrix,
+        directions=directions,
+        offset=rng.integers(-8, 9, 3) * (rng.random(3) < 0.5) / 4,
+        lower=lower,
+        upper=lower + rng.integers(0, 4, 2) / 4,
+    )
+    for row in range(3):
+        terms = [((matrix[row, k] - (k == row)) * np.array(ends)) for k in range(3)]
+        terms += [directions[row, k] * np.array([piece.lower[k], piece.upper[k]]) for k in range(2)]
+        least, most = (sum(map(pick, terms), piece.offset[row]) for pick in (min, max))
+        assert piece._exact_change(row) == (least, most)
+        copied = least == most == 0 and not directions[row].any() and not piece.offset[row]
+        touches = not exactly and not (copied and (matrix[row] == np.eye(3)[row]).all())
+        assert bool(piece.falls[row]) == (least < 0 or (touches and least == 0))
+        assert bool(piece.rises[row]) == (most > 0 or (touches and most == 0))
+
+
+@pytest.mark.parametrize("share", [0.97, 1.03])
+@pytest.mark.parametrize("error", [2.0**-30, 2.0**-1000])
+@pytest.mark.parametrize("width", [1.0, 64.0])
+def test_changes_are_certain_beyond_rounding(share: float, error: float, width: float) -> None:
+    """`x / 2 + c` of weights that may be wrong: it rises by at most `c`, and falls by at most
+    `width / 2 - c`."""
+    for rising in (True, False):
+        reach = width / 2 if rising else width
+        size = reach + width
+        room = 4 * 2 * gamma(1) * (1 + 8) * size + error * size * 2
+        shift = -share * room if rising else width / 2 + share * room
+        piece = still(np.array([[0.5]]), np.array([shift]), (0.0, width), error)
+        assert bool(piece.rises[0] if rising else piece.falls[0]) == (share < 1)
+        assert bool(piece.falls[0] if rising else piece.rises[0])
+
+
+def test_nothing_changes_by_less_than_any_number() -> None:
+    for sign in (1.0, -1.0):
+        piece = still(np.array([[0.5]]), np.array([sign * 2.0**-902]), (0.0, 0.0), 2.0**-50)
+        assert (bool(piece.rises[0]), bool(piece.falls[0])) == (True, True)
+
+
+def test_parameters_count_among_exact_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"matrix": np.eye(1), "directions": np.ones((1, 2)), "offset": np.zeros(1)}
+    for limit, exact in ((3, True), (2, False)):
+        monkeypatch.setattr(module, "_MOST_EXACT", limit)
+        piece = affine((0.0, 1.0), **given, lower=np.zeros(2), upper=np.ones(2))
+        assert piece.rises.tolist() == [True]
+        assert piece.falls.tolist() == [not exact]
+
+
 @pytest.mark.parametrize("limit", [10**6, 0])
 def test_changes_within_rounding_are_decided_exactly(
     limit: int, monkeypatch: pytest.MonkeyPatch
@@ -243,10 +305,14 @@ def test_parameters_may_lead_out_of_the_range() -> None:
     ):
         piece = BoxAffine(domain, one, one, np.zeros(1), np.array([lower]), np.array([upper]))
         assert piece.leaves(0) == expected
+        minus = Sparse.of(-2 * np.eye(1))
+        ends = np.array([-upper / 2]), np.array([-lower / 2])
+        assert BoxAffine(domain, one, minus, np.zeros(1), *ends).leaves(0) == expected
 
 
 def test_linear_changes() -> None:
     assert affine((0.0, 1.0)).linear_change() is None
+    assert affine((0.0, 1.0), offset=np.zeros(3)).linear_change() is None
     assert still(MATRIX, OFFSET, (0.0, 1.0)).linear_change() is None
     for error in (0.0, 2.0**-50):
         found = still(MATRIX, np.zeros(3), (0.0, 1.0), error).linear_change()
