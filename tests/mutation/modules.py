@@ -42,7 +42,7 @@ _OF_CHECKER = {
     "exact": "numbers",
     "formula": "upper formula cuts",
     "hexagon": "hexagon",
-    "homogeneous": "homogeneous",
+    "homogeneous": "bias_input",
     "intervals": "intervals",
     "joined": "joined",
     "linear_bounds": "linear_bounds",
