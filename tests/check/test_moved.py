@@ -344,3 +344,4 @@ def test_a_ball_around_moved_pixels(ends: tuple[float, float], limit: float) -> 
     x = [low, high, high, low]
     given = [0.0, limit, 0.0, 0.0]
     assert piece.exact_image(x, given) == [high, top, low, low]
+    assert piece.exact_image([high, low, low, high], given) == [low, top, high, high]

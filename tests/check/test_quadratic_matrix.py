@@ -332,6 +332,23 @@ def test_the_radius_of_nothing() -> None:
     assert matrix[0, 0] == -4 * 2 * (1 + 4 * HALF_ULP) ** 2
 
 
+def test_the_reach_of_a_box_is_that_of_its_further_end() -> None:
+    """Its middle is rounded, so that one end may be further."""
+    judge, rng = prover(region(1), claim=0.0), np.random.default_rng(7)
+    zero = np.zeros((2, 2))
+    rows = _Rows(zero, zero, zero, zero[:, :1], zero[:, :1], zero[:, :1], np.arange(1))
+    lows = 0
+    for _ in range(60):
+        low = rng.normal(size=2)
+        judge._low, judge._high = low, low + rng.random(2)
+        matrix, _ = judge._enclosed(rows, np.zeros(1), np.ones(2))
+        middle = (judge._low + judge._high) / 2
+        reach = np.maximum(judge._high - middle, middle - judge._low) * (1 + 4 * HALF_ULP)
+        assert matrix[0, 0] == -4 * (reach**2).sum()
+        lows += (middle - judge._low > judge._high - middle).any()
+    assert lows
+
+
 def test_a_network_without_neurons() -> None:
     """Its lead is linear in the changes, and there are no pairs."""
     weight = np.random.default_rng(6).normal(size=(3, 4))
