@@ -34,7 +34,8 @@ def test_a_layer_with_its_bias_as_an_input(carries: bool) -> None:
     assert not layer.bias.any()
     rng = np.random.default_rng(1)
     z, p = rng.integers(-8, 9, (2, 4)) / 4, rng.integers(-8, 9, (3, len(matrix))) / 4
-    for kernel, expected in ((layer.kernel, matrix), (layer.size, abs(matrix))):
+    kernels = (layer.kernel, matrix), (layer.size, abs(matrix)), (3 * layer.kernel, 3 * matrix)
+    for kernel, expected in kernels:
         assert layer.forward(kernel, z).tolist() == (z @ expected.T).tolist()
         assert layer.backward(kernel, p).tolist() == (p @ expected).tolist()
     forward = layer.exact_forward(Exact.of(z[0])).fractions()
@@ -54,6 +55,10 @@ def test_the_last_input_is_carried_by_linear_units() -> None:
     mask = np.array([True, False])
     for linear, expected in (((), [False, False, True]), ((mask,), [True, False, True])):
         network = Network(((first, second), (second, last)), (3,), linear)
+        longer = homogeneous_network(Network(((first,), (second,), (second,), (last,)), (3,)))
+        carried = [layer.carries for stage in longer.stages for layer in stage]
+        assert carried == [True, True, True, False]
+        assert longer.relu_sizes_and_classes == [3, 3, 3, 3]
         found = homogeneous_network(network)
         assert found.input_shape == (4,)
         assert found.relu_sizes_and_classes == [3, 3]
@@ -68,6 +73,8 @@ def test_the_last_input_is_carried_by_linear_units() -> None:
     assert empty.relu_sizes_and_classes == [3, 3]
     with pytest.raises(Rejected, match="ends with a ReLU"):
         homogeneous_network(Network(((first,), ()), (3,)))
+    with pytest.raises(Rejected, match="ends with a ReLU"):
+        homogeneous_network(Network(((first,), (second,), ()), (3,)))
 
 
 @pytest.mark.parametrize("box", [None, (np.array([0.25, 0.0]), np.array([0.5, 1.0]))])
@@ -105,6 +112,18 @@ def test_a_piece_that_scales_the_biases(
         piece.exact_image([Fraction(0)] * 3, [])
 
 
+def test_supports_over_other_ranges() -> None:
+    piece = BiasPiece(Domain((2,), -2.0, 3.0), (0.5, 2.0))
+    a, b = np.random.default_rng(3).normal(size=(2, 4, 3))
+    joint = (a + b)[:, :2]
+    best = np.maximum(-2 * joint, 3 * joint).sum(axis=1) + a[:, 2]
+    best = best + np.maximum(b[:, 2] / 2, b[:, 2] * 2)
+    np.testing.assert_allclose(piece.largest(a, b), best)
+    for row in range(4):
+        exact = piece.exact_support(Exact.of(a[row]), Exact.of(b[row]))
+        assert float(exact) == pytest.approx(best[row])
+
+
 def test_which_pieces_have_the_form() -> None:
     domain = Domain((1, 1, 2), 0.0, 1.0)
     for text, clip, fine in (
@@ -114,6 +133,8 @@ def test_which_pieces_have_the_form() -> None:
         ("contrast([1.5,2])", True, False),
         ("brightness([0,0.5])", False, False),
         ("linf(0.1)", True, False),
+        ("occlusion(1,1,1)", True, False),
+        ("contrast([1,2])", True, False),
     ):
         given = pieces(text, domain, clip)
         if fine:
@@ -132,5 +153,9 @@ def test_scales_are_rounded_outward() -> None:
     third = Fraction(1, 3)
     assert Fraction(_outward(third, -np.inf)) < third < Fraction(_outward(third, np.inf))
     domain = Domain((1, 1, 2), 0.0, 1.0)
+    (piece,) = bias_pieces(pieces("contrast([3,7])", domain, False), domain)
+    least, most = (Fraction(float(side[-1])) for side in piece.image)
+    assert 0 < Fraction(1, 7) - least < Fraction(1, 10**15)
+    assert 0 < most - third < Fraction(1, 10**15)
     (piece,) = bias_pieces(pieces("contrast([2,8])", domain, False), domain)
     assert (piece.image[0][-1], piece.image[1][-1]) == (0.125, 0.5)
