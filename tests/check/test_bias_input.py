@@ -55,10 +55,14 @@ def test_the_last_input_is_carried_by_linear_units() -> None:
     mask = np.array([True, False])
     for linear, expected in (((), [False, False, True]), ((mask,), [True, False, True])):
         network = Network(((first, second), (second, last)), (3,), linear)
-        longer = homogeneous_network(Network(((first,), (second,), (second,), (last,)), (3,)))
+        three = Network(
+            ((first,), (second,), (second, second, last)), (3,), linear and (mask, mask)
+        )
+        longer = homogeneous_network(three)
         carried = [layer.carries for stage in longer.stages for layer in stage]
-        assert carried == [True, True, True, False]
-        assert longer.relu_sizes_and_classes == [3, 3, 3, 3]
+        assert carried == [True, True, True, True, False]
+        assert longer.relu_sizes_and_classes == [3, 3, 3]
+        assert longer.linear_units(1).tolist() == expected
         found = homogeneous_network(network)
         assert found.input_shape == (4,)
         assert found.relu_sizes_and_classes == [3, 3]
