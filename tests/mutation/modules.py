@@ -59,7 +59,7 @@ _OF_CHECKER = {
     "rational": "rational proofs cuts",
     "regions": "regions refinements",
     "sparse": "sparse",
-    "spectral": "spectral",
+    "spectral": "spectral_region",
     "spectral_prover": "spectral",
     "statement": "statement",
     "tightenings": "tightenings",
