@@ -68,8 +68,9 @@ def test_the_box_of_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("middle", [False, True])
-def test_the_middle_of_a_change(middle: bool) -> None:
-    (lighter,) = pieces("brightness([0.125,0.25])", DOMAIN, False)
+@pytest.mark.parametrize("text", ["brightness([0.125,0.25])", "brightness([-0.25,-0.125])"])
+def test_the_middle_of_a_change(text: str, middle: bool) -> None:
+    (lighter,) = pieces(text, DOMAIN, False)
     low, high = change_box(lighter, np.arange(4))
     found = _change(lighter, [0, 1, 2, 3], middle)
     centre = (low + high) / 2 if middle else np.zeros(4)
@@ -108,6 +109,54 @@ def test_the_middle_of_a_change(middle: bool) -> None:
 def test_pixels_that_are_not_listed(pixels: Any, middle: Any, words: str) -> None:
     with pytest.raises(Rejected, match=words):
         _change(BALL, pixels, middle)
+
+
+@pytest.mark.parametrize("text", ["brightness([0.125,0.25])", "brightness([-0.25,-0.125])"])
+def test_pixels_that_only_rise_or_fall_change(text: str) -> None:
+    (piece,) = pieces(text, DOMAIN, False)
+    with pytest.raises(Rejected, match="leaves out"):
+        _change(piece, [0, 1, 2], False)
+    seen = Network(
+        ((Dense(np.eye(4)[:1], np.full(1, -0.5)),), (Dense(np.eye(1), np.zeros(1)),)), (4,)
+    )
+    with pytest.raises(Rejected, match="need not be"):
+        _check_status(seen, piece, [np.array([STILL], dtype=np.uint8)])
+
+
+@pytest.mark.parametrize(("sign", "state"), [(1.0, ON), (-1.0, STILL)])
+def test_signs_are_those_of_both_copies(sign: float, state: int) -> None:
+    """A pixel is never negative, but its image may be, if it is not clipped."""
+    weight, bias = sign * np.eye(4)[:1], np.full(1, sign * 2.0**-10)
+    seen = Network(((Dense(weight, bias),), (Dense(np.eye(1), np.zeros(1)),)), (4,))
+    for text, fine in (("brightness([-0.25,-0.125])", False), ("brightness([0.125,0.25])", True)):
+        (piece,) = pieces(text, DOMAIN, False)
+        if fine:
+            _check_status(seen, piece, [np.array([state], dtype=np.uint8)])
+        else:
+            with pytest.raises(Rejected, match="need not be"):
+                _check_status(seen, piece, [np.array([state], dtype=np.uint8)])
+
+
+@pytest.mark.parametrize(("ends", "state"), [((0.0, 1.0), ON), ((-1.0, 0.0), STILL)])
+def test_a_range_that_ends_at_0_has_a_sign(ends: tuple[float, float], state: int) -> None:
+    """Pixels enter the first units as they are."""
+    piece = linf_ball(Domain((2,), *ends), 0.25, np.ones(2, dtype=np.bool_))
+    units = Network(((), (Dense(np.eye(2), np.zeros(2)),)), (2,))
+    _check_status(units, piece, [np.full(2, state, dtype=np.uint8)])
+    with pytest.raises(Rejected, match="need not be"):
+        _check_status(units, piece, [np.full(2, ON + STILL - state, dtype=np.uint8)])
+
+
+def test_a_linear_unit_is_never_still() -> None:
+    mask = np.array([False, False, True, False])
+    linear = Network(network().stages, (1, 2, 2), (mask, None))
+    for state, fine in ((ON, True), (FREE, True), (STILL, False)):
+        given = [np.array([FREE, ON, state, STILL]), np.array([FREE, FREE])]
+        if fine:
+            _check_status(linear, BALL, given)
+        else:
+            with pytest.raises(Rejected, match="need not be"):
+                _check_status(linear, BALL, given)
 
 
 def test_all_pixels_may_be_listed() -> None:

@@ -106,6 +106,7 @@ MEASURED = (
     "vhagar_check.rational",
     "vhagar_check.regions",
     "vhagar_check.sparse",
+    "vhagar_check.spectral",
     "vhagar_check.statement",
     "vhagar_check.tightenings",
     "vhagar_check.verdict",
