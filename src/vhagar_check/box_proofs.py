@@ -58,10 +58,8 @@ class BoxRegion:
         domain = form.domain
         limit = np.zeros(domain.size)
         if number is not None:
-            plain = isinstance(piece, Pixelwise) and piece.name == "linf" and piece.span is None
-            if not plain or piece.domain != domain:
+            if not isinstance(piece, Pixelwise) or piece.name != "linf" or piece.domain != domain:
                 raise Rejected("a proof by boxes is about a perturbation other than linf or patch")
-            assert isinstance(piece, Pixelwise)
             limit[piece.mask] = piece.limit
         if domain.size >= LEAF:
             raise Rejected("a proof by boxes is about inputs with too many entries")

@@ -50,7 +50,7 @@ def evaluate(
     size = sum(block.raw for *_, proofs in groups for block in proofs)
     answers: Iterator[Answer]
     neurons = len(groups) * sum(statement.network.relu_sizes_and_classes)
-    if workers == 1 or len(groups) == 0 or (size < _SMALL and neurons < _FEW):
+    if workers == 1 or (size < _SMALL and neurons < _FEW):
         answers = iter(_in_turn(statement, groups, exact))
     else:
         answers = _in_processes(statement, _shared_out(groups, workers), workers, exact)
@@ -184,7 +184,7 @@ class Evaluator:
         about, data = split_json(proof)
         tree, nodes, kinds = self._named(about, data, region.piece_number)
         root = self._statement.tree.roots[tree]
-        if (kinds != BOXES).any() or len(data) != 5 * len(nodes) or nodes.tolist() != [tree]:
+        if (nodes.tolist(), kinds.tolist(), len(data)) != ([tree], [BOXES], 5):
             raise Rejected("a proof by boxes is followed by other proofs than its own")
         if not root.boxes or root.target != region.target:
             raise Rejected("a proof by boxes is for a tree that is about something else")

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vhagar_check import sparse as sparse_module
 from vhagar_check.affine import BoxAffine
 from vhagar_check.clipping import behind_clip, clipped_pixels, require_clipped
 from vhagar_check.errors import Rejected
@@ -61,30 +60,6 @@ def test_the_share_of_rounding() -> None:
         n = Fraction(terms)
         u = Fraction(1, 2**53)
         assert n * u / (1 - n * u) < Fraction(gamma(terms)) < 8 * (n + 4) * u
-
-
-@pytest.mark.parametrize("most", [1, 5, 8, 10**6])
-def test_sparse_products_in_batches(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(2)
-    dense = rng.normal(size=(5, 6)) * (rng.random((5, 6)) < 0.5)
-    dense[:, 2] = 0.0
-    matrix, rows = Sparse.of(dense), rng.normal(size=(7, 5))
-    monkeypatch.setattr(sparse_module, "_MOST_PRODUCTS", most)
-    assert matrix.pulled(rows) == pytest.approx(rows @ dense)
-    values = rng.normal(size=6)
-    assert matrix.times(values) == pytest.approx(dense @ values)
-    assert matrix.absolute().times(abs(values)) == pytest.approx(abs(dense) @ abs(values))
-    assert matrix.counts.tolist() == (dense != 0).sum(axis=1).tolist()
-    low, high = values - 1, values + 2
-    ends = np.stack([dense * low, dense * high])
-    least, most_ = matrix.extremes(low, high)
-    assert least == pytest.approx(ends.min(axis=0).sum(axis=1))
-    assert most_ == pytest.approx(ends.max(axis=0).sum(axis=1))
-    for row in range(5):
-        exact = {k: Fraction(float(v)) for k, v in enumerate(dense[row]) if v}
-        assert matrix.exact_row(row) == exact
-    nothing = Sparse.of(np.zeros((3, 4)))
-    assert (nothing.pulled(np.ones((2, 3))) == np.zeros((2, 4))).all()
 
 
 @pytest.mark.parametrize("ends", [(0.0, 4.0), (-8.0, 1.0), (0.0, 0.25)])

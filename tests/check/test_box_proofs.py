@@ -19,7 +19,7 @@ from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
 from vhagar_check import Rejected, box_proofs, check
 from vhagar_check.box_proofs import LEAF, BoxProver, BoxRegion
 from vhagar_check.container import scan, split_json, unpack
-from vhagar_check.layers import Dense
+from vhagar_check.layers import HALF_ULP, TINY, Dense
 from vhagar_check.layers import Network as TheirNetwork
 from vhagar_check.linear_bounds import Boxes, LinearBounds, extremes, largest_of_pairs
 from vhagar_check.model import read_model
@@ -257,6 +257,99 @@ def test_an_ancestor_proves_what_a_leaf_does_not(monkeypatch: pytest.MonkeyPatch
     assert prover.upper() == 4.0
 
 
+@pytest.mark.parametrize(
+    ("values", "claim", "expected", "asked"),
+    [
+        ({0.25: 7.0, 0.5: 6.0, 1.0: 4.0}, 5.0, 4.0, [3, 3, 2]),
+        ({0.25: 7.0, 0.5: 5.0, 1.0: 4.0}, 5.0, 5.0, [3, 2]),
+        ({0.25: 5.0, 0.5: 4.0, 1.0: 3.0}, 5.0, 5.0, [3]),
+        ({0.25: 9.0, 0.5: 8.0, 1.0: 7.0}, 5.0, 7.0, [3, 3, 2]),
+    ],
+)
+def test_ancestors_are_asked_until_the_claim_is_proved(
+    values: dict[float, float],
+    claim: float,
+    expected: float,
+    asked: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the volumes of boxes: two quarters and a half of the whole."""
+    domain = Domain((2,), 0.0, 1.0)
+    piece = linf_ball(domain, 0.1, np.ones(2, dtype=np.bool_))
+    region = region_of(piece, domain, bytes([0, 1, LEAF, LEAF, LEAF]))
+    prover, counts = BoxProver(region, 0, claim=claim), []
+
+    def known(boxes: list[Any]) -> np.ndarray:
+        counts.append(len(boxes))
+        volumes = [np.prod(np.subtract(box.high, box.low)) for box in boxes]
+        return np.array([values[float(volume)] for volume in volumes])
+
+    monkeypatch.setattr(prover, "_values", known)
+    assert prover.upper() == expected
+    assert counts == asked
+
+
+def three_classes(bias: list[float], weight: list[list[float]]) -> BoxRegion:
+    """A region about the target 1 of three classes over one input, which moves by up to 0.5."""
+    domain = Domain((1,), 0.0, 1.0)
+    piece = linf_ball(domain, 0.5, np.ones(1, dtype=np.bool_))
+    stated = TheirNetwork(((Dense(np.array(weight), np.array(bias)),),), (1,))
+    form = Form(stated, [piece], stated, domain)
+    text = json.dumps({"piece": 0, "span": None, "target": 1}).encode()
+    return BoxRegion.read(form, struct.pack("<I", len(text)) + text + bytes([LEAF]))
+
+
+def test_the_least_lead_bounds_the_confidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Class 0 leads class 1 by up to 3 and class 2 by up to 2; images prove less in this test."""
+    prover = BoxProver(three_classes([3.0, 0.0, 1.0], [[0.0]] * 3), 0, claim=0.0)
+    monkeypatch.setattr(prover, "_by_images", lambda boxes, above: np.full(len(above), 9.0))
+    assert prover.upper() == pytest.approx(2.0)
+
+
+def test_images_are_asked_where_the_claim_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    region = three_classes([3.0, 0.0, 1.0], [[0.0]] * 3)
+    (leaf,) = region.leaves()
+    least = float(BoxProver(region, 0, claim=9.0)._values([leaf])[0])
+    for claim, asked in ((least, 0), (np.nextafter(least, 0.0), 1)):
+        prover, seen = BoxProver(region, 0, claim=claim), []
+
+        def by_images(boxes: Boxes, above: np.ndarray, seen: list[int] = seen) -> np.ndarray:
+            seen.append(len(above))
+            return np.full(len(above), 1.0)
+
+        monkeypatch.setattr(prover, "_by_images", by_images)
+        assert prover.upper() == (1.0 if asked else least)
+        assert seen == [1] * asked
+
+
+def test_a_target_that_loses_to_any_class_never_wins() -> None:
+    """To class 2 everywhere, while it may beat the source."""
+    region = three_classes([1.0, 0.0, 5.0], [[0.0], [3.0], [0.0]])
+    assert BoxProver(region, 0, claim=-1.0).upper() == 0.0
+    region = three_classes([1.0, 0.0, 2.5], [[0.0], [3.0], [0.0]])
+    boxes = Boxes(np.zeros((1, 1)), np.ones((1, 1)))
+    prover = BoxProver(region, 0, claim=-1.0)
+    above = prover._bounds.above(boxes, prover._leads)
+    assert prover._by_images(boxes, above)[0] > 0.0
+
+
+def test_a_target_that_may_tie_may_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    region = three_classes([1.0, 0.0, 5.0], [[0.0], [3.0], [0.0]])
+    boxes = Boxes(np.zeros((1, 1)), np.ones((1, 1)))
+    prover = BoxProver(region, 0, claim=-1.0)
+    above = prover._bounds.above(boxes, prover._leads)
+    for most, never in ((0.0, False), (-TINY, True)):
+        ends = np.array([[-9.0, -9.0]]), np.array([[1.0, most]])
+        monkeypatch.setattr(box_proofs, "extremes", lambda functions, ends=ends: ends)
+        assert (prover._by_images(boxes, above)[0] == -np.inf) == never
+
+
+def test_a_piece_over_other_inputs_is_refused() -> None:
+    domain, other = Domain((2,), 0.0, 1.0), Domain((2,), 0.0, 2.0)
+    with pytest.raises(Rejected, match="other than linf or patch"):
+        region_of(linf_ball(other, 0.1, np.ones(2, dtype=np.bool_)), domain)
+
+
 def test_a_certificate_with_signs_and_boxes(tmp_path: Path) -> None:
     """Both kinds of trees may be there; each target has the better bound of its piece."""
     model, proof = tmp_path / "model.onnx", tmp_path / "proof.cert"
@@ -346,7 +439,25 @@ def test_images_hold_all_that_a_box_becomes(scale: float) -> None:
             assert Fraction(images.low[k, j]) <= least
             assert Fraction(images.high[k, j]) >= most
     assert (images.low[:, 3] == boxes.low[:, 3]).all()
+    room = 8 * HALF_ULP * (abs(boxes.low) + abs(boxes.high) + limit)[:, :3]
+    assert (images.low[:, :3] == np.maximum(boxes.low[:, :3] - limit - room, -scale)).all()
+    assert (images.high[:, :3] == np.minimum(boxes.high[:, :3] + limit + room, scale)).all()
     np.testing.assert_allclose(images.low[:, :3], boxes.low[:, :3] - limit, atol=1e-12 * scale)
+
+
+def test_images_at_the_end_of_a_box_are_rounded_outward() -> None:
+    """Where the other end is 0, so that only the numbers that are subtracted have a size."""
+    rng = np.random.default_rng(4)
+    limit = 0.3
+    domain = Domain((1,), -4.0, 4.0)
+    region = region_of(linf_ball(domain, limit, np.ones(1, dtype=np.bool_)), domain)
+    ends, zero = rng.uniform(0.7, 1.7, (300, 1)), np.zeros((300, 1))
+    prover = BoxProver(region, 0, claim=0.0)
+    low, high = prover._images(Boxes(-ends, zero)).low, prover._images(Boxes(zero, ends)).high
+    for k in range(300):
+        most = Fraction(ends[k, 0]) + Fraction(limit)
+        assert Fraction(low[k, 0]) <= -most
+        assert Fraction(high[k, 0]) >= most
 
 
 def test_the_largest_leaf_counts_whichever_batch_it_is_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from vhagar_check import entering
 from vhagar_check.entering import Entering
 from vhagar_check.errors import Rejected
-from vhagar_check.layers import UNDERFLOW
+from vhagar_check.layers import UNDERFLOW, gamma
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
 
@@ -81,6 +81,7 @@ def test_nothing_is_tied_that_is_no_linear_function_or_too_large(
         (piece,) = pieces(text, domain, True)
         with pytest.raises(Rejected, match="no linear function"):
             Entering.of(piece, tied=True)
+    assert entering._MOST_TIED == 8192
     (piece,) = pieces("occlusion(1,1,1)", IMAGE, True)
     monkeypatch.setattr(entering, "_MOST_TIED", 9)
     Entering.of(piece, tied=True)
@@ -140,3 +141,59 @@ def test_what_underflows_is_allowed_for() -> None:
     assert off[0, 0] >= UNDERFLOW
     assert Fraction(float(off[0, 0])) >= 2 * Fraction(least) ** 2
     assert large[0, 0] >= off[0, 0]
+
+
+def test_an_input_counts_whose_weights_may_all_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its computed weights are 0, yet a true one need not be."""
+    (piece,) = pieces("occlusion(1,1,2)", IMAGE, True)
+    matrix, slips = piece.linear_change()
+    slips[0, 8] = 2.0**-49
+    monkeypatch.setattr(type(piece), "linear_change", lambda self: (matrix, slips))
+    found = Entering.of(piece, tied=True)
+    assert found.inputs.tolist() == [0, 1, 3, 4, 8]
+    assert found.slips is not None
+    assert found.slips[:, 4].tolist() == [2.0**-49, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("exponent", [-300, 0, 200])
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_every_rounding_of_a_coefficient_is_paid_for(count: int, exponent: int) -> None:
+    """The allowances for sums of `count` products, term by term in exact arithmetic."""
+    rng = np.random.default_rng(count)
+    scale = 2.0**exponent
+    matrix, slips = rng.normal(size=(count, 2)), 2.0**-20 * rng.random((count, 2))
+    found = Entering(np.arange(count), np.arange(2), np.zeros(2), np.ones(2), matrix, slips)
+    values = scale * rng.normal(size=(1, count))
+    errors = scale * 2.0**-30 * rng.random((1, count))
+    sizes = abs(values) + errors
+    _, large, off = found.pulled(values, sizes, errors)
+    for j in range(2):
+        own = [
+            [Fraction(float(part)) for part in row]
+            for row in (sizes[0], errors[0], abs(matrix[:, j]), slips[:, j])
+        ]
+        whole = sum(s * (w + e) for s, _, w, e in zip(*own, strict=True))
+        wrong = sum(d * (w + e) + s * e for s, d, w, e in zip(*own, strict=True))
+        rounded = Fraction(gamma(count + 8)) * whole
+        lost = Fraction(UNDERFLOW) * (count + 8)
+        stated = (wrong + rounded) * Fraction(1 + 1e-6) + lost
+        assert float(Fraction(float(off[0, j])) / stated) == pytest.approx(1, rel=1e-9)
+        most = (whole + stated) * Fraction(1 + 1e-6)
+        assert float(Fraction(float(large[0, j])) / most) == pytest.approx(1, rel=1e-9)
+
+
+def test_what_is_rounded_is_paid_for_where_nothing_else_is_wrong() -> None:
+    """Without errors and slips, only the sums are rounded, or lost to underflow."""
+    for count in (1, 5):
+        ones = np.ones((count, 1))
+        found = Entering(
+            np.arange(count), np.arange(1), np.zeros(1), np.ones(1), ones, np.zeros((count, 1))
+        )
+        _, _, off = found.pulled(ones.T, 3 * ones.T, np.zeros((1, count)))
+        assert off[0, 0] == pytest.approx(
+            gamma(count + 8) * 3 * count * (1 + 1e-6), rel=1e-9, abs=0
+        )
+        nothing = np.zeros((1, count))
+        _, large, off = found.pulled(nothing, nothing, nothing)
+        assert off[0, 0] == UNDERFLOW * (count + 8)
+        assert large[0, 0] == pytest.approx(off[0, 0], rel=1e-5, abs=0)

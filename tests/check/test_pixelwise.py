@@ -372,3 +372,25 @@ def test_rounding_is_counted_at_steep_edges(a_size: float, b_size: float) -> Non
         assert image <= 1
         for u, v, value in zip(a[:, 0].tolist(), b[:, 0].tolist(), found.tolist(), strict=True):
             assert F(value) >= F(u) * F(float(high)) + F(v) * image
+
+
+def test_a_pixel_moves_by_the_whole_limit() -> None:
+    ball = linf_ball(Domain((1,), 0.0, 1.0), 0.25, np.array([True]))
+    for change in (0.25, -0.25, 9.0, -9.0):
+        sign = 1 if change > 0 else -1
+        assert ball.exact_image([F(1, 2)], [change]) == [F(1, 2) + sign * F(1, 4)]
+
+
+def test_corners_over_a_box_are_those_of_pieces_with_a_span() -> None:
+    plain = Domain((1,), 0.0, 1.0)
+    narrow = Domain((1,), 0.0, 1.0, (np.array([0.25]), np.array([0.5])))
+    for domain in (plain, narrow):
+        ball = linf_ball(domain, 0.25, np.array([True]))
+        assert ball.free
+        assert ball.box_corners is None
+        for piece in (
+            brightness_piece(domain, (0.0, 0.25), True),
+            contrast_piece(domain, (1.25, 2.0), True),
+        ):
+            assert not piece.free
+            assert (piece.box_corners is None) == (domain is plain)

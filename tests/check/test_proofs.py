@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from vhagar_check import proofs as module
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.formula import Decisions
+from vhagar_check.formula import Added, Decisions
 from vhagar_check.layers import Dense, Network
 from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
@@ -234,4 +235,23 @@ def test_the_rounding_of_the_weights_sums_is_paid_for() -> None:
     room = found * alpha.sum() - upper
     share = 2 * (CLASSES - 1) * 2.0**-53 * own.bounds.score_size
     assert upper > 0
-    assert room == pytest.approx(share * (alpha.sum() + mu.sum()), rel=1e-3)
+    assert room == pytest.approx(share * (alpha.sum() + mu.sum()), rel=1e-3, abs=0)
+
+
+def test_a_region_without_inputs_is_empty() -> None:
+    """Whatever was decided; one with inputs is empty only by its decisions."""
+    own = region()
+    for empty, value in ((True, -np.inf), (False, np.inf)):
+        prover = Prover(replace(own, empty=empty), Question(0, 1, 0.0))
+        assert _values(prover, [EMPTY], np.zeros((0, 0)), [Decisions()]) == [value]
+
+
+def test_sides_pay_for_the_sums_they_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, rng = region(), np.random.default_rng(9)
+    prover, numbers = Prover(own, Question(0, 1, 0.0)), vectors(rng, 2)
+    added = Added(0, np.eye(2, 6), np.zeros((2, 6)))
+    found = []
+    for room in (0.0, 1.0):
+        monkeypatch.setattr(prover, "_start_room", lambda alpha, mu, room=room: room)
+        found.append(prover.sides(added, numbers, Decisions(), Fraction(0)))
+    np.testing.assert_allclose(found[1] - found[0], 1.0, rtol=1e-12)

@@ -254,6 +254,63 @@ def test_linear_units_have_neither_sides_nor_signs() -> None:
         tightenings._scope(about, region, 2, source=0)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"target": True}, "target that there is not"),
+        ({"target": 1.0}, "target that there is not"),
+        ({"target": 0}, "target that there is not"),
+        ({"target": 2}, "target that there is not"),
+        ({"target": -1}, "target that there is not"),
+        ({"level": math.inf}, "no number"),
+        ({"level": -math.inf}, "no number"),
+        ({"level": math.nan}, "no number"),
+        ({"level": True}, "no number"),
+        ({"decisions": [(0, 0, 0, 1)]}, "that is none"),
+        ({"decisions": [[0, 0, 0, 2]]}, "that is none"),
+        ({"decisions": [[0, 0, 0, -1]]}, "that is none"),
+        ({"decisions": [[-2, 0, 0, 1]]}, "that is none"),
+        ({"decisions": [[1, 0, 0, 1]]}, "that is none"),
+        ({"decisions": [[-1, 1, 0, 1]]}, "neuron that there is not"),
+        ({"decisions": [[-1, -1, 0, 1]]}, "neuron that there is not"),
+    ],
+)
+def test_scopes_that_are_none(change: dict[str, Any], words: str) -> None:
+    about = {"target": 1, "level": 0.5, "decisions": [], **change}
+    with pytest.raises(Rejected, match=words):
+        tightenings._scope(about, line(), 2, source=0)
+
+
+def test_decisions_about_pixels_and_neurons() -> None:
+    """The first about a place stays: it covers no less."""
+    steps = [[-1, 0, 0, 0], [-1, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]
+    about = {"target": 1, "level": 1, "decisions": steps}
+    found = tightenings._scope(about, line(), 2, source=0)
+    assert found.decisions.sides == {0: -1}
+    assert found.decisions.signs == {(0, 0): {0: 1, 1: -1}}
+    assert found.level == 1.0
+
+
+def test_relus_beside_linear_units_have_sides_and_signs() -> None:
+    stages = (
+        (Dense(np.ones((2, 1)), np.zeros(2)),),
+        (Dense(np.eye(2), np.array([0.0, 0.25])),),
+    )
+    network = TheirNetwork(stages, (1,), (np.array([False, True]),))
+    (piece,) = pieces("linf(0.5)", Domain((1,), 0.0, 1.0), True)
+    status = [np.array([ON, ON], dtype=np.uint8)]
+    region = Bounded(0, quick_bounds(network, piece), status)
+    assert tightenings._sides([[0, 0, 5]], status, network) == [(0, 0, 5)]
+    about = {"target": 1, "level": 0.5, "decisions": [[0, 0, 1, 1]]}
+    found = tightenings._scope(about, region, 2, source=0)
+    assert found.decisions.signs == {(0, 0): {1: 1}}
+    for given in ({"0": 1}, [], None):
+        with pytest.raises(Rejected, match="no sides"):
+            tightenings._sides(given, status, network)
+    with pytest.raises(Rejected, match="side that there is not"):
+        tightenings._sides([(0, 0, 5)], status, network)
+
+
 def test_a_proof_outside_the_subtree_is_refused(
     certified: tuple[Path, Path], tmp_path: Path
 ) -> None:
