@@ -84,9 +84,9 @@ def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: floa
     builder, domain = _Builder(), problem.domain
     x = builder.model.add_columns(domain.low, domain.high)
     builder.inputs.append(x)
-    inputs = picked(x, builder.model.column_count)
-    add_condition_rows(builder.model, domain, inputs)
-    zonotope = add_zonotope_rows(builder.model, domain, inputs)
+    every = picked(x, builder.model.column_count)
+    add_condition_rows(builder.model, domain, every)
+    zonotope = add_zonotope_rows(builder.model, domain, every)
     if zonotope is not None:
         builder.inputs.append(zonotope.coordinates)
     image = _image(builder, piece, x)
