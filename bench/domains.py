@@ -183,7 +183,7 @@ def on_page(page: str, lines: str) -> str:
     _, end, after = rest.partition(END)
     if not mark or not end:
         raise SystemExit(f"error: the page needs the lines {BEGIN} and {END}, in this order")
-    return f"{before}{BEGIN}\n{lines}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{lines}\n\n{END}{after}"
 
 
 def parsed() -> argparse.Namespace:

@@ -30,7 +30,7 @@ def test_a_page_gets_the_table_between_its_marks(monkeypatch: pytest.MonkeyPatch
     import domains
 
     page = f"above\n{domains.BEGIN}\nold\n{domains.END}\nbelow\n"
-    wanted = f"above\n{domains.BEGIN}\nnew\n{domains.END}\nbelow\n"
+    wanted = f"above\n{domains.BEGIN}\n\nnew\n\n{domains.END}\nbelow\n"
     assert domains.on_page(page, "new") == wanted
     with pytest.raises(SystemExit, match="needs the lines"):
         domains.on_page("no marks", "new")
