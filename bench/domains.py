@@ -1,19 +1,26 @@
 """Bounds over all images and over a domain fitted to data, side by side.
 
-    python bench/domains.py mnist.npz examples --out results/domains.csv --timeout 15
+    python bench/domains.py mnist.npz examples --out results/domains.csv --components 30 \\
+        --cover 0.95 --timeout 60 --jobs 8 --page docs/domains.md
     python bench/domains.py mnist.npz examples --out results/domains.csv --table
 
 For each network and perturbation, how confident can an image classified 2 be and still be pushed
 into class 3: of all images, and of a domain fitted to the 2s of the training set? The table has
 both intervals, and how many of the 2s of the test set each upper bound proves robust. A run that is
 in the file already is not repeated; `--seconds` ends the command before it starts another run.
+`--page` puts the table between two lines of a page, `<!-- bench/domains.py -->` and
+`<!-- end -->`.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import multiprocessing
+import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -38,6 +45,9 @@ PERTURBATIONS = (
     "translation(1,0)",
     "rotation(5)",
 )
+
+
+BEGIN, END = "<!-- bench/domains.py -->", "<!-- end -->"
 
 
 @dataclass(frozen=True)
@@ -85,11 +95,12 @@ def run(
     domain: vhagar.Domain,
     test: Array,
     timeout: float,
+    workers: int | None = None,
 ) -> Row:
     """Verify one question, and count what its bound proves."""
     asked = {"perturbation": perturbation, "source": SOURCE, "targets": TARGET}
     problem = vhagar.Problem(network, domain=domain, **asked)
-    result = vhagar.verify(problem, timeout=timeout)
+    result = vhagar.verify(problem, timeout=timeout, workers=workers)
     inputs = as_float32(test, domain)
     inside = domain.contains(inputs)
     sure = SeenData(network, domain, inputs, None).sure(SOURCE)
@@ -143,7 +154,9 @@ def table(rows: list[Row]) -> str:
     heads = ("network", "perturbation", "over all images", "over the domain")
     heads = (*heads, "2s proven robust by the first", "by the second")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for network in dict.fromkeys(row.network for row in rows):
+    places = {name: place for place, name in enumerate(NETWORKS)}
+    networks = dict.fromkeys(row.network for row in rows)
+    for network in sorted(networks, key=lambda name: places.get(name, len(places))):
         for perturbation in PERTURBATIONS:
             pair = [found.get((network, perturbation, own)) for own in (False, True)]
             if any(row is not None for row in pair):
@@ -155,7 +168,8 @@ def table(rows: list[Row]) -> str:
 def _interval(row: Row | None) -> str:
     if row is None:
         return "not run"
-    ends = f"{row.lower:.3f} to {row.upper:.3f}"
+    low, high = np.floor(1000 * row.lower) / 1000, np.ceil(1000 * row.upper) / 1000
+    ends = f"{low:.3f} to {high:.3f}"
     return f"**{ends}**" if row.status in ("closed", "robust") else ends
 
 
@@ -163,54 +177,96 @@ def _share(row: Row | None) -> str:
     return "" if row is None else f"{np.floor(1000 * row.robust / row.images) / 10:g} %"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def on_page(page: str, lines: str) -> str:
+    """The text of a page with other lines between the two marks."""
+    before, mark, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise SystemExit(f"error: the page needs the lines {BEGIN} and {END}, in this order")
+    return f"{before}{BEGIN}\n\n{lines}\n\n{END}{after}"
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, help="x_train, y_train, x_test and y_test (.npz)")
     parser.add_argument("networks", type=Path, help="folder of the networks")
     parser.add_argument("--out", type=Path, required=True, help="results (.csv)")
     parser.add_argument("--timeout", type=float, default=15.0, help="seconds for each run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="seconds in all")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--workers", type=int, default=2, help="processes of each run")
     parser.add_argument("--components", type=int, help="a zonotope instead of ranges of pixels")
     parser.add_argument("--coordinates", type=int, default=0, help="rows of so many components")
     parser.add_argument("--likely", action="store_true", help="a row that asks for likely images")
     parser.add_argument("--cover", type=float, default=0.97, help="share of the held-out half")
     parser.add_argument("--only", default="", help="part of a network's or perturbation's name")
     parser.add_argument("--table", action="store_true", help="print the table alone")
-    arguments = parser.parse_args()
+    parser.add_argument("--page", type=Path, help="also write the table on this page")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parsed()
     rows = read(arguments.out)
     if not arguments.table:
         rows = measured(arguments, rows)
     print(table(rows))
+    if arguments.page is not None:
+        page = on_page(arguments.page.read_text(encoding="utf-8"), table(rows))
+        write_bytes(arguments.page, page.encode())
 
 
-def measured(arguments: argparse.Namespace, rows: list[Row]) -> list[Row]:
-    """Run what is missing, and write the file after every run."""
-    begun = time.monotonic()
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run of the table that is still to be made."""
+
+    network: Path
+    perturbation: str
+    domain: vhagar.Domain
+    test: Array
+    timeout: float
+    workers: int
+
+    def __call__(self) -> Row:
+        network = vhagar.read_onnx(self.network)
+        return run(network, self.perturbation, self.domain, self.test, self.timeout, self.workers)
+
+
+def missing(arguments: argparse.Namespace, rows: list[Row]) -> Iterator[Run]:
+    """The runs that no row is about."""
     train, test = twos(arguments.data)
     every = vhagar.Domain((1, 28, 28))
     fitted = fit(train, every, arguments)
+    inside, held = fitted.covered
+    print(f"# {inside} of {held} held-out 2s ({inside / held:.1%}) are inside", file=sys.stderr)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    write_domain(fitted.domain, arguments.out.with_name("twos.toml"))
+    write_domain(fitted.domain, arguments.out.with_name(f"{arguments.out.stem}_twos.toml"))
     done = {row.key for row in rows}
+    timeout, workers = arguments.timeout, arguments.workers
     for name in NETWORKS:
-        network = vhagar.read_onnx(arguments.networks / f"{name}.onnx")
+        path = arguments.networks / f"{name}.onnx"
+        own = vhagar.read_onnx(path).name
         for perturbation in PERTURBATIONS:
             for domain in (every, fitted.domain):
-                key = (
-                    network.name,
-                    perturbation,
-                    domain.fingerprint or "",
-                    arguments.timeout,
-                )
-                left = arguments.seconds - (time.monotonic() - begun)
-                if key in done or arguments.only not in f"{name} {perturbation}":
-                    continue
-                if left < arguments.timeout + 5:
-                    return rows
-                rows = [
-                    *rows,
-                    run(network, perturbation, domain, test, arguments.timeout),
-                ]
+                key = (own, perturbation, domain.fingerprint or "", timeout)
+                if key not in done and arguments.only in f"{name} {perturbation}":
+                    yield Run(path, perturbation, domain, test, timeout, workers)
+
+
+def measured(arguments: argparse.Namespace, rows: list[Row]) -> list[Row]:
+    """Run what is missing, some runs at a time, and write the file after every run."""
+    begun, left = time.monotonic(), list(missing(arguments, rows))
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(arguments.jobs, spawn) as pool:
+        while left:
+            if arguments.seconds - (time.monotonic() - begun) < arguments.timeout + 5:
+                print(f"# {len(left)} runs are left", file=sys.stderr)
+                break
+            some, left = left[: arguments.jobs], left[arguments.jobs :]
+            for done in as_completed([pool.submit(each) for each in some]):
+                rows = [*rows, done.result()]
                 write(arguments.out, rows)
                 print(rows[-1], flush=True)
     return rows

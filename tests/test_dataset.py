@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vhagar.dataset import attack_starts, nearest, read_dataset, read_image, read_test_set
+from vhagar.dataset import (
+    attack_starts,
+    nearest,
+    read_dataset,
+    read_image,
+    read_test_set,
+    read_training_set,
+)
 from vhagar.errors import InvalidInput
 from vhagar.options import Options
 from vhagar.perturbation import Domain
@@ -42,6 +49,18 @@ def test_for_a_test_set_nothing_else_is_read(tmp_path: Path) -> None:
     assert labels.tolist() == [3, 4]
     with pytest.raises(InvalidInput, match=r"both\.npz"):
         read_dataset(tmp_path / "both.npz", GREY)
+
+
+def test_the_training_set_is_one_part_of_two(tmp_path: Path) -> None:
+    first, second = np.linspace(0, 1, 60).reshape(3, 20), np.zeros((2, 20))
+    labels = {"y_train": np.array([5, 6, 7]), "y_test": np.array([3, 4])}
+    np.savez(tmp_path / "both.npz", x_train=first, x_test=second, **labels)
+    found, own = read_training_set(tmp_path / "both.npz", GREY)
+    np.testing.assert_array_equal(found, first)
+    assert own is not None
+    assert own.tolist() == [5, 6, 7]
+    np.savez(tmp_path / "one.npz", inputs=second, labels=np.array([3, 4]))
+    assert len(read_training_set(tmp_path / "one.npz", GREY)[0]) == 2
 
 
 def test_attacks_start_from_a_few_inputs_of_a_large_data_set(tmp_path: Path) -> None:

@@ -102,11 +102,20 @@ def read_test_set(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] 
     Labels of an archive are the one vector of whole numbers that is as long as the inputs, or the
     one whose name says that it holds labels.
     """
+    return _labelled(path, domain, "test")
+
+
+def read_training_set(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] | None]:
+    """As `read_test_set`, but of two parts the training set."""
+    return _labelled(path, domain, "train")
+
+
+def _labelled(path: Path, domain: Domain, part: str) -> tuple[Array, NDArray[np.int64] | None]:
     if path.suffix == ".csv":
         return _table(path, domain)
     if path.is_dir() or path.suffix != ".npz":
         return read_dataset(path, domain), None
-    arrays = _arrays(path, test=True)
+    arrays = _arrays(path, part)
     inputs = _fitted(_inputs_of(arrays, domain, path), domain, path)
     return inputs, _labels_of(arrays, len(inputs), path)
 
@@ -167,12 +176,12 @@ def _table(path: Path, domain: Domain) -> tuple[Array, NDArray[np.int64] | None]
     return _fitted(values, domain, path), labels
 
 
-def _arrays(path: Path, test: bool = False) -> dict[str, Any]:
-    """The arrays of an archive; for a `test` of two parts, those of the test set."""
+def _arrays(path: Path, part: str = "") -> dict[str, Any]:
+    """The arrays of an archive; of one that has two parts, those of the given `part`, if any."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            parted = test and set(_PARTS) <= set(archive.files)
-            names = [name for name in archive.files if not parted or name.endswith("_test")]
+            parted = part and set(_PARTS) <= set(archive.files)
+            names = [name for name in archive.files if not parted or name.endswith(f"_{part}")]
             return {name: archive[name] for name in names}
     except FileNotFoundError:
         raise InvalidInput(f"no data at {path}; check the path") from None
@@ -202,7 +211,8 @@ def _inputs_of(arrays: dict[str, Any], domain: Domain, path: Path) -> Any:
 
 def _labels_of(arrays: dict[str, Any], count: int, path: Path) -> NDArray[np.int64] | None:
     """The labels among the arrays; one with such a name that cannot be labels is refused."""
-    named = [name for name in arrays if name.removesuffix("_test") in _LABELS]
+    plain = {name: name.removesuffix("_test").removesuffix("_train") for name in arrays}
+    named = [name for name in arrays if plain[name] in _LABELS]
     if len(named) == 1:
         found = arrays[named[0]]
         flat = found.reshape(-1)

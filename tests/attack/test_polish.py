@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Problem
+from vhagar import Domain, Problem, Zonotope
 from vhagar.attack import polish as polishing
 from vhagar.attack.polish import Signs, _neighbourhood, believed_signs, polish
 from vhagar.network import Affine, Network, Relu
@@ -95,6 +95,35 @@ def test_a_region_without_any_witness_is_left_at_once() -> None:
     assert polish(region_model, x, region_model.piece.parameter_bounds[0], judge) == 0.0
     assert len(judged) == 1  # the input itself
     assert region_model.solved_regions > 0
+
+
+def test_the_best_input_of_a_region_lies_in_the_zonotope() -> None:
+    """The nearest input of the zonotope would be a worse one, or no witness at all."""
+    rng = np.random.default_rng(3)
+    first, last = np.eye(6) + 0.1, rng.normal(size=(2, 6))
+    layers = (
+        Affine(first, np.full(6, 5.0), (6,), (6,)),
+        Relu((6,)),  # all are active: there is one region
+        Affine(last, -last @ (first @ np.full(6, 0.5) + 5.0), (6,), (2,)),
+    )
+    own = Zonotope(np.full(6, 0.5), rng.normal(size=(2, 6)) / 3, 0.4, 0.05)
+    network, domain = Network(layers, (6,)), Domain((6,), zonotope=own)
+    problem = Problem(network, perturbation="linf(0.2)", source=0, targets=[1], domain=domain)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    region_model, check = RegionModel(problem, bounds, 1), WitnessCheck(problem)
+
+    def judge(x: np.ndarray, parameters: np.ndarray) -> float | None:
+        found = check(1, x, 0, parameters)
+        return found.confidence if isinstance(found, Witness) else None
+
+    start = region_model.piece.parameter_bounds[0]
+    best = polish(region_model, np.full(6, 0.5), start, judge)
+    upper = region_model.evaluate((), np.inf).upper
+    assert region_model.outer_polisher is not None
+    assert 0 < best <= upper
+    # The LP of the region is exact, and so is its bound with all rows.
+    answer = region_model.polisher.solve()
+    assert best == pytest.approx(answer.objective, rel=1e-4)
 
 
 def test_one_hard_region_leaves_the_others_to_the_simplex_method(

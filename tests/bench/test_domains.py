@@ -23,3 +23,16 @@ def test_rows_are_kept_and_shown_in_pairs(tmp_path: Path, monkeypatch: pytest.Mo
     assert domains.read(tmp_path / "none.csv") == []
     line = domains.table([first, other]).splitlines()[-1]
     assert line == "| net | `linf(0.02)` | **0.300 to 1.500** | 0.300 to 1.500 | 33.3 % | 22.2 % |"
+
+
+def test_a_page_gets_the_table_between_its_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    import domains
+
+    page = f"above\n{domains.BEGIN}\nold\n{domains.END}\nbelow\n"
+    wanted = f"above\n{domains.BEGIN}\n\nnew\n\n{domains.END}\nbelow\n"
+    assert domains.on_page(page, "new") == wanted
+    with pytest.raises(SystemExit, match="needs the lines"):
+        domains.on_page("no marks", "new")
+    text = (ROOT / "docs" / "domains.md").read_text(encoding="utf-8")
+    assert domains.on_page(text, "x") != text

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,10 +86,23 @@ def polish(
     return best
 
 
-def proposed(region_model: RegionModel, primal: Array) -> tuple[Array, Array]:
-    """The input of an LP solution, and parameters that go with it."""
-    inputs = region_model.model.inputs
-    x = region_model.piece.domain.project(inputs.x.value(primal))
+def proposed(
+    region_model: RegionModel, primal: Array, of_region: bool = False
+) -> tuple[Array, Array]:
+    """The input of an LP solution, and parameters that go with it.
+
+    Only an LP of a single linear region has the rows of a zonotope. The inputs of others are mostly
+    outside, and stay there: their regions are better than those of the nearest inputs inside.
+    """
+    inputs, domain = region_model.model.inputs, region_model.piece.domain
+    x = inputs.x.value(primal)
+    if inputs.zonotope is None:
+        x = domain.project(x)
+    elif of_region and domain.zonotope is not None:
+        domain.zonotope.note(primal[inputs.zonotope.coordinates])
+        x = domain.project(x)
+    else:
+        x = domain.clipped(x)
     if inputs.parameters is not None:
         return x, region_model.piece.project(inputs.parameters.value(primal))
     assert inputs.x_p is not None  # one of the two is always there
@@ -229,7 +243,7 @@ def _best_of_region(
             return None
         if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
             break
-        pair = proposed(region_model, answer.primal)
+        pair = proposed(region_model, answer.primal, of_region=True)
         confidence = judge(*pair)
         if confidence is not None:
             return confidence, *pair
@@ -237,7 +251,7 @@ def _best_of_region(
     answer = _solve_with_margin(region_model, cut, 0.0, enough)
     if answer.status is not LpStatus.OPTIMAL or answer.primal is None:
         return None
-    pair = proposed(region_model, answer.primal)
+    pair = proposed(region_model, answer.primal, of_region=True)
     confidence = judge(*pair)
     return None if confidence is None else (confidence, *pair)
 
@@ -251,6 +265,10 @@ def _is_below(answer: LpAnswer, enough: float) -> bool:
 def _solve_with_margin(
     region_model: RegionModel, cut: NDArray[np.int64], margin: float, enough: float
 ) -> LpAnswer:
+    if region_model.outer_polisher is not None:
+        answer = _solved(region_model, region_model.outer_polisher, cut, margin, enough)
+        if answer.status is LpStatus.INFEASIBLE or _is_below(answer, enough):
+            return replace(answer, status=LpStatus.ENOUGH)
     answer = _solved(region_model, region_model.polisher, cut, margin, enough)
     if not region_model.polisher.by_interior_point:
         hard = answer.status in (LpStatus.LIMIT, LpStatus.DOUBTFUL)

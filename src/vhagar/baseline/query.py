@@ -17,8 +17,13 @@ from scipy import sparse
 
 from vhagar.errors import InvalidInput
 from vhagar.network import AbstractLinear, Network, Relu
-from vhagar.perturbation import AbstractPiece, Zonotope
-from vhagar.perturbation.relaxed import ModelImage, add_condition_rows, picked
+from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.relaxed import (
+    ModelImage,
+    add_condition_rows,
+    add_zonotope_rows,
+    picked,
+)
 from vhagar.problem import Problem
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
 
@@ -79,9 +84,11 @@ def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: floa
     builder, domain = _Builder(), problem.domain
     x = builder.model.add_columns(domain.low, domain.high)
     builder.inputs.append(x)
-    add_condition_rows(builder.model, domain, picked(x, builder.model.column_count))
-    if domain.zonotope is not None:
-        _add_zonotope(builder, domain.zonotope, x)
+    every = picked(x, builder.model.column_count)
+    add_condition_rows(builder.model, domain, every)
+    zonotope = add_zonotope_rows(builder.model, domain, every)
+    if zonotope is not None:
+        builder.inputs.append(zonotope.coordinates)
     image = _image(builder, piece, x)
     for inputs, label, least in ((x, problem.source, delta), (image.x_p, target, 0.0)):
         scores = builder.network(problem.network, inputs)
@@ -90,15 +97,6 @@ def delta_query(problem: Problem, piece: AbstractPiece, target: int, delta: floa
         builder.model.add_rows([(scores, leads)], least, np.inf)
     arrays = builder.model.arrays()
     return Query(arrays, tuple(builder.relus), np.concatenate(builder.inputs), x, image)
-
-
-def _add_zonotope(builder: _Builder, zonotope: Zonotope, x: Columns) -> None:
-    """Restrict inputs to a zonotope, whose coordinates are further inputs."""
-    z = builder.model.add_columns(-zonotope.ranges, zonotope.ranges)
-    builder.inputs.append(z)
-    moved = sparse.csr_array(-zonotope.components.T)
-    ends = zonotope.mean - zonotope.residual, zonotope.mean + zonotope.residual
-    builder.model.add_rows([(x, 1.0), (z, moved)], *ends)
 
 
 def check_linear(piece: AbstractPiece) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.array_types import Array
-from vhagar.dataset import read_test_set
+from vhagar.dataset import read_training_set
 from vhagar.errors import BAD_ARRAYS, InvalidInput, array_complaint
 from vhagar.network.conventions import CHANNELS
 from vhagar.perturbation import Domain
@@ -76,8 +76,11 @@ def as_image(shape: Shape) -> Shape:
 
 
 def read_inputs(path: Path, domain: Domain, label: int | str | None) -> tuple[Array, Labels | None]:
-    """The inputs of a data set, or those of one class, with their labels if there are some."""
-    inputs, labels = read_test_set(path, domain)
+    """The inputs of a data set, or those of one class, with their labels if there are some.
+
+    Of a training set and a test set, it is the former: the latter is for measuring coverage.
+    """
+    inputs, labels = read_training_set(path, domain)
     return of_class(inputs, labels, label, path)
 
 

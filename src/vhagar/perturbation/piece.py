@@ -22,6 +22,7 @@ from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import (
+    SPARE,
     Expression,
     ModelImage,
     RelaxedInput,
@@ -29,6 +30,7 @@ from vhagar.perturbation.relaxed import (
     add_condition_rows,
     add_domain_rows,
     add_weights,
+    add_zonotope_rows,
     combination,
     constants,
     picked,
@@ -192,9 +194,10 @@ class AbstractPiece(ABC):
             pair = RelaxedPair(x, x_p, self.fixed_parameters(model.column_count))
             add_domain_rows(model, self.domain, x)
         add_condition_rows(model, self.domain, pair.x)
+        zonotope = add_zonotope_rows(model, self.domain, pair.x, SPARE)
         width = model.column_count
         first, second = (part.then(matrix, bias, width) for part in (pair.x, pair.x_p))
-        return RelaxedInput(pair.x, pair.x_p, pair.parameters, first, second, pixels)
+        return RelaxedInput(pair.x, pair.x_p, pair.parameters, first, second, pixels, zonotope)
 
     def fixed_parameters(self, width: int) -> Expression | None:
         """The parameters in a model of `width` columns if each has a single value, else None."""

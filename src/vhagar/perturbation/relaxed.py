@@ -11,6 +11,10 @@ from vhagar.array_types import Array
 from vhagar.perturbation.domain import Domain
 from vhagar.solver.linear_model import Columns, LinearModel
 
+# Share of a zonotope's residual that proposed inputs keep from its ends, so that they are found
+# inside despite the solver's tolerance.
+SPARE = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Expression:
@@ -64,9 +68,43 @@ def add_condition_rows(model: LinearModel, domain: Domain, x: Expression) -> Non
         model.add_rows([(columns, block)], rows.low - rest, rows.high - rest)
 
 
+@dataclass(frozen=True, eq=False)
+class ZonotopeRows:
+    """The coordinates of a zonotope as columns, and the rows that keep inputs near them."""
+
+    coordinates: Columns
+    rows: Columns
+
+
+def add_zonotope_rows(
+    model: LinearModel, domain: Domain, x: Expression, spare: float = 0.0
+) -> ZonotopeRows | None:
+    """Add the zonotope of a domain to a model; None if there is none.
+
+    An entry whose range lies within the residual of all coordinates needs no row. `spare` is a
+    share of the residual that inputs keep from its ends.
+    """
+    zonotope = domain.zonotope
+    if zonotope is None:
+        return None
+    reach = zonotope.ranges @ abs(zonotope.components)
+    inner = reach - zonotope.residual
+    binding = (domain.high > zonotope.mean - inner) | (domain.low < zonotope.mean + inner)
+    entries = np.flatnonzero(binding & (reach > 0))
+    every = np.arange(x.matrix.shape[1])
+    z = model.add_columns(-zonotope.ranges, zonotope.ranges)
+    moved = sparse.csr_array(-zonotope.components.T[entries])
+    middle = zonotope.mean[entries] - x.constant[entries]
+    residual = (1 - spare) * zonotope.residual[entries]
+    blocks = [(every, x.matrix[entries]), (z, moved)]
+    return ZonotopeRows(z, model.add_rows(blocks, middle - residual, middle + residual))
+
+
 def add_conditions(model: LinearModel, domain: Domain, x: Columns) -> None:
-    """Add all conditions of a domain except ranges and the zonotope, on the columns of inputs."""
-    add_condition_rows(model, domain, picked(x, model.column_count))
+    """Add all conditions of a domain except ranges, on the columns of inputs."""
+    inputs = picked(x, model.column_count)
+    add_condition_rows(model, domain, inputs)
+    add_zonotope_rows(model, domain, inputs)
     whole = domain.groups.whole
     if len(whole):
         values = model.add_columns(domain.low[whole], domain.high[whole], integer=True)
@@ -107,6 +145,7 @@ class RelaxedInput:
     first: Expression
     second: Expression
     pixels: Columns | None = None
+    zonotope: ZonotopeRows | None = None
 
 
 def add_weights(model: LinearModel, size: int, rest: int) -> Columns:

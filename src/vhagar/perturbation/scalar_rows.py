@@ -10,7 +10,14 @@ from scipy import sparse
 from vhagar.array_types import Array
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.ranges import Range
-from vhagar.perturbation.relaxed import Expression, RelaxedInput, add_condition_rows, picked
+from vhagar.perturbation.relaxed import (
+    SPARE,
+    Expression,
+    RelaxedInput,
+    add_condition_rows,
+    add_zonotope_rows,
+    picked,
+)
 from vhagar.solver.linear_model import Block, Columns, LinearModel, Products
 
 
@@ -130,7 +137,9 @@ def relaxed_product(
         corner = -factor * end
         sides = (corner, np.inf) if below else (-np.inf, corner)
         model.add_rows([(h, 1.0), (g, -factor), (e, -end[:, None])], *sides)
-    add_condition_rows(model, domain, picked(x, model.column_count))
+    inputs = picked(x, model.column_count)
+    add_condition_rows(model, domain, inputs)
+    zonotope = add_zonotope_rows(model, domain, inputs, SPARE)
     own, parameters, first, second = (picked(part, model.column_count) for part in (x, e, g, h))
     first, second = (Expression(part.matrix, dark + bias) for part in (first, second))
-    return RelaxedInput(own, None, parameters, first, second)
+    return RelaxedInput(own, None, parameters, first, second, zonotope=zonotope)

@@ -319,6 +319,34 @@ def test_an_empty_domain_is_said_to_be_empty() -> None:
         require_inputs(Domain((SIZE,), rows=hot, one_hot=[[0, 1, 2]]))
 
 
+def test_a_domain_that_only_fractions_satisfy_is_empty() -> None:
+    between = [linear_rows({0: 1.0, 1: 1.0}, SIZE, at_least=0.3, at_most=0.7)]
+    require_inputs(Domain((SIZE,), rows=between))
+    require_inputs(Domain((SIZE,), rows=between, integer=[0]))
+    with pytest.raises(InvalidInput, match=r"row 1 of 1 and .* some are whole numbers, contradict"):
+        require_inputs(Domain((SIZE,), rows=between, integer=[0, 1]))
+    with pytest.raises(InvalidInput, match="is empty: row 1 of 1"):
+        require_inputs(Domain((SIZE,), rows=between, one_hot=[[0, 1, 2]]))
+    require_inputs(Domain((SIZE,), rows=between, one_hot=[[0, 2, 3]]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_domain_of_whole_numbers_is_empty_exactly_if_no_combination_satisfies_it(
+    seed: int,
+) -> None:
+    rng, size = np.random.default_rng(seed), 4
+    weights = rng.integers(-3, 4, (2, size)).astype(float)
+    ends = rng.integers(-6, 7, 2) + 0.5
+    rows = [linear_rows(weights, size, at_least=ends, at_most=ends + rng.integers(0, 2))]
+    points = np.stack(np.meshgrid(*[np.arange(3.0)] * size), axis=-1).reshape(-1, size)
+    domain = Domain((size,), 0, 2, rows=rows, integer=range(size))
+    if domain.contains(points).any():
+        require_inputs(domain)
+    else:
+        with pytest.raises(InvalidInput, match="is empty"):
+            require_inputs(domain)
+
+
 def test_multipliers_that_prove_nothing_leave_a_domain_alone() -> None:
     domain = Domain((2,), rows=[linear_rows({0: 1.0, 1: 1.0}, 2, at_most=1.0)])
     for y in (-1.0, 0.0, 1.0, 5.0):

@@ -2,7 +2,9 @@
 
 If multipliers `y` of the rows and `v` of the zonotope make the bound on the support of the domain
 at 0 negative (`support`), no input can satisfy all conditions. A linear program proposes the
-multipliers; the bound is computed from them without rounding. Integrality is ignored.
+multipliers; the bound is computed from them without rounding. Where the program's solution has a
+fraction instead of a whole number `k` to `k + 1`, both sides of it are tried: a domain is empty if
+all parts are.
 """
 
 from __future__ import annotations
@@ -18,26 +20,70 @@ from vhagar.perturbation.domain.domain import Domain
 
 # Smaller contradictions, relative to the input range, are not reported.
 _LEAST = 1e-9
+# Parts of a domain with whole numbers that are tried, and what counts as a whole number in an LP.
+_MOST_PARTS, _WHOLE = 64, 1e-6
+
+# Of the rows, and of the zonotope's entries.
+Multipliers = tuple[Array, Array]
 
 
 def require_inputs(domain: Domain) -> None:
     """Refuse a domain whose conditions contradict each other."""
     if domain.rows is None and domain.zonotope is None:
         return
-    proposed = _proposed(domain)
-    if proposed is not None and exact_support_at_zero(domain, *proposed) < 0:
+    found = _contradiction(domain)
+    if found is not None:
         raise InvalidInput(
-            f"the domain {domain} is empty: {_together(domain, *proposed)} contradict each other, "
+            f"the domain {domain} is empty: {_together(domain, *found)} contradict each other, "
             "as multipliers prove in rational arithmetic; loosen one of them"
         )
 
 
-def _together(domain: Domain, y: Array, v: Array) -> str:
+def _contradiction(domain: Domain) -> tuple[Array, Array, bool] | None:
+    """The sums of the absolute multipliers that prove all parts of a domain empty, or None.
+
+    Also returns whether there are several parts.
+    """
+    y = np.zeros(0 if domain.rows is None else domain.rows.count)
+    v, left = np.zeros(domain.size), [domain]
+    for number in range(_MOST_PARTS):
+        part = left.pop()
+        x, proposed = _solved(part)
+        if proposed is not None and exact_support_at_zero(part, *proposed) < 0:
+            y, v = y + abs(proposed[0]), v + abs(proposed[1])
+        elif proposed is None and x is not None:
+            halves = _halves(part, x)
+            if not halves:
+                return None
+            left += halves
+        else:
+            return None
+        if not left:
+            return y, v, number > 0
+    return None
+
+
+def _halves(domain: Domain, x: Array) -> list[Domain]:
+    """Both sides of the whole number whose value is the least clear; empty if all are clear."""
+    whole = domain.groups.whole
+    unclear = abs(x[whole] - np.rint(x[whole]))
+    if not len(whole) or unclear.max() <= _WHOLE:
+        return []
+    k = int(whole[unclear.argmax()])
+    low, high = domain.low.copy(), domain.high.copy()
+    high[k], low[k] = np.floor(x[k]), np.floor(x[k]) + 1
+    return [domain.with_box(domain.low.copy(), high), domain.with_box(low, domain.high.copy())]
+
+
+def _together(domain: Domain, y: Array, v: Array, in_parts: bool) -> str:
     """The conditions that contradict each other: those with a multiplier."""
     parts = [_row_words(domain, int(row)) for row in np.flatnonzero(y)]
     if v.any():
         parts.append("its zonotope")
-    return f"{', '.join(parts)} and the ranges of its entries"
+    ranges = "the ranges of its entries"
+    if in_parts:
+        ranges += ", of which some are whole numbers,"
+    return f"{', '.join(parts)} and {ranges}"
 
 
 def _row_words(domain: Domain, row: int) -> str:
@@ -92,8 +138,11 @@ def _exact_zonotope(domain: Domain, v: Array) -> Fraction:
     return total
 
 
-def _proposed(domain: Domain) -> tuple[Array, Array] | None:
-    """Multipliers of rows and zonotope if a linear program finds the domain empty, else None."""
+def _solved(domain: Domain) -> tuple[Array | None, Multipliers | None]:
+    """An input, from a linear program, or multipliers if that finds the domain empty.
+
+    Whole numbers may be fractions.
+    """
     from scipy.optimize import linprog
 
     size, blocks, ends = domain.size, [], []
@@ -115,11 +164,13 @@ def _proposed(domain: Domain) -> tuple[Array, Array] | None:
     cost = np.append(np.zeros(size + count), 1.0)
     bounds = np.stack([low, high], axis=1)
     found = linprog(cost, with_slack, limit[there], bounds=bounds, method="highs")
-    if found.x is None or found.fun <= _LEAST * max(domain.width, domain.magnitude):
-        return None
+    if found.x is None:
+        return None, None
+    if found.fun <= _LEAST * max(domain.width, domain.magnitude):
+        return found.x[:size], None
     duals = np.zeros(len(limit))
     duals[there] = -np.minimum(found.ineqlin.marginals, 0.0)
     used = 0 if rows is None else rows.count
     y, rest = duals[:used] - duals[used : 2 * used], duals[2 * used :]
     v = np.zeros(size) if own is None else rest[:size] - rest[size:]
-    return y, v
+    return None, (y, v)

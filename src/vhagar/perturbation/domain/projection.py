@@ -25,6 +25,10 @@ Box = tuple[Array, Array]
 
 # Most rounds of projections onto all conditions: for a witness, and for each step of an attack.
 _ROUNDS, _QUICK_ROUNDS = 25, 4
+# Linear programs find near points of a zonotope for so many inputs, least squares for more.
+_FEW = 2
+# How far float32 may have moved an input from its coordinates in a zonotope, relative to residuals.
+_SLACK = 1e-4
 # Numbers of inputs that are projected together, which bounds the memory.
 _MOST_AT_ONCE = 2**20
 # Rows are satisfied with this margin, relative to their size; by how much it grows, and the most.
@@ -91,11 +95,13 @@ def _met(
 
     Rows that share entries are met only in the limit; so each round asks for a larger margin.
     """
+    few = zonotope is not None and len(batch) <= _FEW and rounds > _QUICK_ROUNDS
+    z = zonotope.witnesses(batch, _SLACK)[0] if zonotope is not None and few else None
     spare = _SPARE
     for _ in range(rounds):
         before = batch
         if zonotope is not None:
-            batch = np.where(free, zonotope.nearest(batch), batch)
+            batch = np.where(free, zonotope.nearest(batch, z), batch)
         batch = nearest_in_rows(rows, box, free, batch, spare)
         open_ = zonotope is not None and (batch != before).any()
         if not open_ and (rows is None or not rows.lack(batch, 0.0).any()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -17,6 +18,10 @@ from vhagar.errors import InvalidInput
 _MOST_PROGRAMS = 256
 # Points found for an input keep this relative distance from the ends of the residuals.
 _INSIDE = 1e-6
+# The tolerance of the linear programs that find such points: a small part of this distance.
+_TOLERANCE = 1e-9
+# Coordinates that are remembered.
+_MOST_RECENT = 4
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -31,6 +36,7 @@ class Zonotope:
     components: Array = field()
     ranges: Array = field()
     residual: Array = field()
+    _recent: deque[Array] = field(repr=False)
 
     def __init__(
         self, mean: ArrayLike, components: ArrayLike, ranges: ArrayLike, residual: ArrayLike
@@ -63,6 +69,7 @@ class Zonotope:
             reach = 4 * (abs(flat) + ends[0] @ abs(rows) + ends[1])
         if not np.isfinite(reach).all():
             raise InvalidInput("the zonotope reaches beyond the numbers of float64")
+        object.__setattr__(self, "_recent", deque(maxlen=_MOST_RECENT))
         named = ("mean", "components", "ranges", "residual")
         for name, value in zip(named, (flat, rows, *ends), strict=True):
             value.setflags(write=False)
@@ -115,37 +122,59 @@ class Zonotope:
             close[case, k] = exact <= Fraction(float(self.residual[k]))
         return np.asarray(close.all(axis=1) & (abs(z) <= self.ranges).all(axis=1))
 
-    def witnesses(self, x: Array) -> tuple[Array, Mask]:
+    def witnesses(self, x: Array, slack: float = -_INSIDE / 2) -> tuple[Array, Mask]:
         """Coordinates of inputs `(batch, size)`, and which inputs they prove to be inside.
 
-        The proof may fail for an input very close to the boundary.
+        The proof may fail for an input very close to the boundary. Coordinates that were noted are
+        taken if entries exceed the residuals by no more than the share `slack`. A negative share
+        means that a linear program would find coordinates, too, in any other process.
         """
         z = self.coordinates(x)
         inside = self.admits(x, z)
         low, high = self.box
         open_ = np.flatnonzero(~inside & ((x >= low) & (x <= high)).all(axis=1))
         for case in open_[:_MOST_PROGRAMS]:
-            found = self._program(x[case])
-            if found is not None:
-                z[case], inside[case] = found, bool(self.admits(x[[case]], found[None])[0])
+            z[case] = self._near(x[case], z[case], slack)
+            inside[case] = bool(self.admits(x[[case]], z[[case]])[0])
         return z, inside
+
+    def note(self, z: Array) -> None:
+        """Remember coordinates `(count,)`: the inputs asked about next may be near them."""
+        self._recent.append(np.clip(z, -self.ranges, self.ranges))
+
+    def _near(self, x: Array, known: Array, slack: float) -> Array:
+        """The coordinates of a point as near to an input as possible, relative to residuals."""
+        for z in self._recent:
+            if (abs(x - self.at(z)) <= (1 + slack) * self.residual).all():
+                return z
+        found = self._program(x)
+        if found is None:
+            return known
+        self.note(found)
+        return found
 
     def _program(self, x: Array) -> Array | None:
         """The coordinates that minimise the largest distance to an input, relative to residuals."""
         from scipy.optimize import linprog
 
-        gap, moved = x - self.mean, np.flatnonzero((self.components != 0).any(axis=0))
-        rows, limit = self.components[:, moved].T, self.residual[moved][:, None]
-        matrix = np.block([[rows, -limit], [-rows, -limit]])
-        ends = [(-end, end) for end in self.ranges.tolist()]
-        cost = np.append(np.zeros(self.count), 1.0)
-        bound = np.concatenate([gap[moved], -gap[moved]])
-        found = linprog(cost, matrix, bound, bounds=[*ends, (0.0, None)], method="highs")
+        moved = np.flatnonzero((self.components != 0).any(axis=0))
+        # Divided by the residuals, to which the solver's tolerance is then relative.
+        rows = self.components[:, moved].T / self.residual[moved][:, None]
+        gap, one = (x - self.mean)[moved] / self.residual[moved], np.ones((len(moved), 1))
+        found = linprog(
+            np.append(np.zeros(self.count), 1.0),
+            np.block([[rows, -one], [-rows, -one]]),
+            np.concatenate([gap, -gap]),
+            bounds=[*((-end, end) for end in self.ranges.tolist()), (0.0, None)],
+            method="highs",
+            options={"primal_feasibility_tolerance": _TOLERANCE},
+        )
         return None if found.x is None else np.clip(found.x[:-1], -self.ranges, self.ranges)
 
-    def nearest(self, x: Array) -> Array:
-        """Inputs `(batch, size)` in the zonotope, close to the given ones."""
-        centre, room = self.at(self.coordinates(x)), self.residual * (1 - _INSIDE)
+    def nearest(self, x: Array, z: Array | None = None) -> Array:
+        """Inputs `(batch, size)` in the zonotope, close to the given ones and to `z`, if given."""
+        centre = self.at(self.coordinates(x) if z is None else z)
+        room = self.residual * (1 - _INSIDE)
         return np.clip(x, centre - room, centre + room)
 
     def plain(self) -> dict[str, Any]:

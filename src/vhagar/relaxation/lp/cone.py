@@ -96,7 +96,7 @@ class Cone:
             [*below.seen, units],
         )
         self._model = PairModel(self._cone, layer + 1)
-        self._simplex = Simplex(self._model.arrays, 0, deadline=deadline)
+        self._simplex = Simplex(self._model.arrays, 0, self._model.region_rows, deadline)
         self._deadline = deadline
         self.work = 0.0  # of all searches, in simplex iterations times entries of a node's LP
         self._known = np.zeros((0, 2 * size))  # outputs in both copies, of inputs met so far

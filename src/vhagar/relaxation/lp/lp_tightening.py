@@ -80,7 +80,7 @@ class _Multipliers:
         """Solve the LPs of some of the neurons, each from the last basis of the one before."""
         cone = relaxed_cone(self._bounds, self._layer, self._neurons[places])
         model = PairModel(cone, self._layer)
-        simplex = Simplex(model.arrays, 0, deadline=self._deadline)
+        simplex = Simplex(model.arrays, 0, model.region_rows, self._deadline)
         # The bounds on the gap come first, because they matter most.
         for k, direction in reversed(list(enumerate(self._directions))):
             for place, neuron in enumerate(places):

@@ -163,6 +163,17 @@ class RegionModel:
         return polisher
 
     @cached_property
+    def outer_polisher(self) -> Simplex | None:
+        """As `polisher`, without the rows of a zonotope: a quick bound on the optimum of a region.
+
+        None if there are no such rows.
+        """
+        left_out = self.model.region_rows
+        if not len(left_out):
+            return None
+        return self._simplex(self.model.arrays, self.model.delta, left_out)
+
+    @cached_property
     def interior(self) -> Simplex:
         """A third solver on the same model, for regions that take the simplex method too long."""
         interior = self._simplex(self.model.arrays, self.model.delta)
@@ -294,7 +305,8 @@ class RegionModel:
     @property
     def left_out(self) -> Columns:
         """The rows that the nodes' LPs leave out at present."""
-        return _NONE if self.lazy_rows is None else self.lazy_rows.rows
+        lazy = _NONE if self.lazy_rows is None else self.lazy_rows.rows
+        return np.concatenate([lazy, self.model.region_rows])
 
     def _add_rows(self, simplex: Simplex, decisions: tuple[Decision, ...] = ()) -> None:
         """Add the restored rows, and those of the decided neurons, to a simplex."""
