@@ -24,16 +24,16 @@ from ..oracle.exact import exact_optimum
 from ..relaxation.samples import network_of
 
 
-def dense_network() -> Network:
+def dense_network(inputs: int = 9, width: int = 12, classes: int = 2) -> Network:
     """Two dense layers with both signs everywhere: nothing is decided."""
     rng = np.random.default_rng(3)
-    sizes = (9, 12, 12, 2)
+    sizes = (inputs, width, width, classes)
     steps = [
         Affine(rng.normal(size=(out, size)), rng.normal(size=out), (size,), (out,))
         for size, out in itertools.pairwise(sizes)
     ]
     first, second, last = steps
-    return Network((first, Relu((12,)), second, Relu((12,)), last), (9,))
+    return Network((first, Relu((width,)), second, Relu((width,)), last), (inputs,))
 
 
 @pytest.mark.parametrize("build", ["plain", "residual"])

@@ -71,6 +71,8 @@ class Frontiers:
         # When workers were given their tasks. Where results must be
         # reproducible, every task counts as one.
         self._begun: dict[int, float] = {}
+        # What has been spent on the ceiling, and on all else.
+        self._spent_on_ceiling = self._spent_on_others = 0.0
         self.timed = False
 
     def _frontier_of(self, roots: list[Node], kind: SearchKind) -> Frontier:
@@ -102,10 +104,8 @@ class Frontiers:
         slopes = self._slopes.next_task(worker, workers, self._run.interval.lower, idle)
         if slopes is not None:
             return slopes
-        # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
-        part = self._ceiling_part() if whole_piece else _CEILING_SHARE
-        share_left = ceiling.frontier.explored < part * (frontier.explored - self._first_nodes)
-        if (idle or share_left) and ceiling.is_wanted(self._run.interval.upper):
+        is_wanted = ceiling.is_wanted(self._run.interval.upper)
+        if is_wanted and (idle or self._is_ceilings_turn(whole_piece)):
             return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
@@ -116,6 +116,25 @@ class Frontiers:
         """Return the best node of the search by slopes alone, or None if it has none."""
         self._begun[worker] = time.monotonic()
         return self._slopes.next_task(worker, 1, self._run.interval.lower, idle=True, most=1)
+
+    @property
+    def bounded_by_ceiling(self) -> bool:
+        """Whether nothing better is known of the answer than the ceiling."""
+        return self.ceiling.upper <= self._run.interval.upper
+
+    def _is_ceilings_turn(self, whole_piece: bool) -> bool:
+        """Whether the ceiling comes next: it has half of the time while it bounds the answer.
+
+        Less would leave the answer above what a search for the maximal confidence alone proves,
+        more would keep the question from getting below it.
+        """
+        # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
+        part = self._ceiling_part() if whole_piece else _CEILING_SHARE
+        others = self.signs.explored - self._first_nodes
+        if self.ceiling.frontier.explored < part * others:
+            return True
+        little = self._spent_on_ceiling <= self._spent_on_others
+        return others >= 0 and little and self.bounded_by_ceiling
 
     def _ceiling_part(self) -> float:
         """Rounds of the ceiling per round of the others: all, once it is what bounds the answer."""
@@ -135,16 +154,25 @@ class Frontiers:
             self._slopes.put_back(name, explored, underway)
         else:
             self.signs.put_back(name, explored, underway)
-        if not underway and kind is not SearchKind.CEILING:
-            self._slopes.spent(self._effort(name), kind is SearchKind.SLOPES)
+        if not underway:
+            self._count_effort(name, kind)
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")
         self.announce(BoundKind.SPECTRAL if explored.spectral else BoundKind.TWIN)
 
+    def _count_effort(self, name: int, kind: SearchKind) -> None:
+        """Record what a worker's task has taken."""
+        effort = self._effort(name)
+        if kind is SearchKind.CEILING:
+            self._spent_on_ceiling += effort
+        else:
+            self._spent_on_others += effort
+            self._slopes.spent(effort, kind is SearchKind.SLOPES)
+
     def _effort(self, name: int) -> float:
         """What a worker's task has taken; first bounds are nobody's task."""
-        begun = self._begun.get(name)
+        begun = self._begun.pop(name, None)
         if begun is None:
             return 0.0 if self.timed else self._first_effort
         return max(time.monotonic() - begun, 0.0) if self.timed else 1.0

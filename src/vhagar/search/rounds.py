@@ -99,16 +99,13 @@ class SearchInRounds(Search):
         """Bounds of all kinds, those that are quick to compute first."""
         options = self._run.options
         slopes = self._slope_bounder(deadline)
+        # Slopes may take all of the time. Where they have a better start, they come first.
+        first = self._frontiers.bounded_by_ceiling
+        if first:
+            self._bound_largest(deadline)
         self._bound_by_slopes(slopes, deadline)
-        if self._run.problem.perturbation is None:
-            # The maximal confidence is the question itself: as a ceiling it would have this, too.
-            self.bound_roots(
-                BoundMethod.QUICK, deadline, deadline.sooner(_QUICK_SHARE * deadline.left)
-            )
-        else:
-            # On a busy machine a longer share, up to that of the question itself, is as much work.
-            share = min(CEILING_SHARE / self._core_share(), _QUICK_SHARE)
-            self.bound_ceiling(BoundMethod.QUICK, deadline, share)
+        if not first and not deadline.passed:
+            self._bound_largest(deadline)
         if deadline.passed or self._run.interval.closed:
             return
         alone = self._attacks and not options.processes
@@ -121,9 +118,24 @@ class SearchInRounds(Search):
         if device is not None:
             self._bound_in_rounds(device, slopes, last)
 
+    def _bound_largest(self, deadline: Deadline) -> None:
+        """Quick bounds of the maximal confidence, whether it is a ceiling or the question itself.
+
+        The answer is then at most what a search for the maximal confidence has at first.
+        """
+        if self._run.problem.perturbation is None:
+            self.bound_roots(
+                BoundMethod.QUICK, deadline, deadline.sooner(_QUICK_SHARE * deadline.left)
+            )
+        else:
+            # On a busy machine a longer share, up to that of the question itself, is as much work.
+            share = min(CEILING_SHARE / self._core_share(), _QUICK_SHARE)
+            self.bound_ceiling(BoundMethod.QUICK, deadline, share)
+
     def _bound_without_torch(self, deadline: Deadline) -> None:
         """What numpy alone can do, the ceiling first: it is one root, the others may be many."""
-        self.bound_ceiling(BoundMethod.QUICK, deadline, _NUMPY_SHARE)
+        if self._frontiers.bounded_by_ceiling:
+            self.bound_ceiling(BoundMethod.QUICK, deadline, _NUMPY_SHARE)
         # Work that outlasts the deadline is left behind with its nodes: nothing may follow it.
         if not deadline.passed:
             self.bound_roots(BoundMethod.QUICK, deadline, deadline.before(_PROOF_SECONDS))
