@@ -33,6 +33,8 @@ _BEFORE_CEILING = 3
 # Share of all nodes for the ceiling's search while there is other work, and on small problems the
 # nodes before it gets any: by then, the ceiling is often higher than what is known.
 _CEILING_SHARE, _BEFORE_CEILING_SMALL = 0.2, 50
+# A ceiling within this factor of the answer has half of the time, another one this share.
+_NEAR, _FAR_CEILING_SHARE = 1.3, 0.05
 
 
 class Frontiers:
@@ -98,19 +100,26 @@ class Frontiers:
 
     def next_task(self, worker: int, workers: int, whole_piece: bool = False) -> AnyTask | None:
         """Return the nodes that a worker should explore next, or None if none is open."""
-        ceiling, frontier = self.ceiling, self.signs
+        task = self._chosen_task(worker, workers, whole_piece)
+        if task is not None:
+            self._begun[worker] = time.monotonic()
+        return task
+
+    def _chosen_task(self, worker: int, workers: int, whole_piece: bool) -> AnyTask | None:
+        ceiling, frontier, lower = self.ceiling, self.signs, self._run.interval.lower
         idle = not len(frontier)
-        self._begun[worker] = time.monotonic()
-        slopes = self._slopes.next_task(worker, workers, self._run.interval.lower, idle)
-        if slopes is not None:
-            return slopes
         is_wanted = ceiling.is_wanted(self._run.interval.upper)
-        if is_wanted and (idle or self._is_ceilings_turn(whole_piece)):
+        if not (is_wanted and self._has_time_for_ceiling()):
+            slopes = self._slopes.next_task(worker, workers, lower, idle)
+            if slopes is not None:
+                return slopes
+            is_wanted &= idle or self._has_nodes_for_ceiling(whole_piece)
+        if is_wanted:
             return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
         take = frontier.take_alike if whole_piece else lambda w: frontier.take_share(w, workers)
-        return SignTask(take(worker), self._run.interval.lower, ceiling.upper)
+        return SignTask(take(worker), lower, ceiling.upper)
 
     def next_slope_task(self, worker: int) -> AnyTask | None:
         """Return the best node of the search by slopes alone, or None if it has none."""
@@ -122,19 +131,32 @@ class Frontiers:
         """Whether nothing better is known of the answer than the ceiling."""
         return self.ceiling.upper <= self._run.interval.upper
 
-    def _is_ceilings_turn(self, whole_piece: bool) -> bool:
-        """Whether the ceiling comes next: it has half of the time while it bounds the answer.
+    def _has_time_for_ceiling(self) -> bool:
+        """Whether the ceiling comes next: it has half of the time while it may bound the answer.
 
         Less would leave the answer above what a search for the maximal confidence alone proves,
         more would keep the question from getting below it.
         """
+        if self.signs.explored < self._first_nodes:
+            return False
+        others = self._spent_on_others + self._under_way()
+        is_near = self.ceiling.upper <= _NEAR * self._run.interval.upper
+        part = 1.0 if is_near else _FAR_CEILING_SHARE
+        unspent = self._spent_on_ceiling <= others and self.bounded_by_ceiling
+        return unspent or self._spent_on_ceiling < part * others
+
+    def _under_way(self) -> float:
+        """Seconds so far of tasks that are not about the ceiling."""
+        if not self.timed:
+            return 0.0
+        now, mine = time.monotonic(), self.ceiling.frontier
+        return sum(now - begun for name, begun in self._begun.items() if not mine.has(name))
+
+    def _has_nodes_for_ceiling(self, whole_piece: bool) -> bool:
+        """Whether the ceiling comes next by its share of all nodes."""
         # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
         part = self._ceiling_part() if whole_piece else _CEILING_SHARE
-        others = self.signs.explored - self._first_nodes
-        if self.ceiling.frontier.explored < part * others:
-            return True
-        little = self._spent_on_ceiling <= self._spent_on_others
-        return others >= 0 and little and self.bounded_by_ceiling
+        return self.ceiling.frontier.explored < part * (self.signs.explored - self._first_nodes)
 
     def _ceiling_part(self) -> float:
         """Rounds of the ceiling per round of the others: all, once it is what bounds the answer."""
@@ -192,6 +214,7 @@ class Frontiers:
 
     def abandon(self, name: int) -> None:
         """Open the nodes of a lost worker again."""
+        self._begun.pop(name, None)
         self.signs.abandon(name)
         self.ceiling.frontier.abandon(name)
         self._slopes.frontier.abandon(name)
