@@ -26,7 +26,7 @@ from vhagar.search.slope_search import SlopeSearch
 from vhagar.search.worker import AnyTask, CeilingTask, SignTask
 
 # Head start of the search by signs over the one by slopes on small problems with one target, in
-# seconds: many end before it does.
+# seconds: many end before it does. The ceiling waits no longer than that, either.
 _HEAD_START = 1.5
 # Rounds for each root, on average, before the ceiling may take every round.
 _BEFORE_CEILING = 3
@@ -137,9 +137,10 @@ class Frontiers:
         Less would leave the answer above what a search for the maximal confidence alone proves,
         more would keep the question from getting below it.
         """
-        if self.signs.explored < self._first_nodes:
-            return False
         others = self._spent_on_others + self._under_way()
+        few_nodes = self.signs.explored < self._first_nodes
+        if few_nodes and not (self.timed and others > _HEAD_START):
+            return False
         is_near = self.ceiling.upper <= _NEAR * self._run.interval.upper
         part = 1.0 if is_near else _FAR_CEILING_SHARE
         unspent = self._spent_on_ceiling <= others and self.bounded_by_ceiling

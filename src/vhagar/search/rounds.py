@@ -39,6 +39,8 @@ _SLOPES_SHARE, _ROUNDS, _NEURONS_SHARE = 0.25, 2, 0.1
 _QUICK_SHARE = 0.3
 # The same where the time is too short for first-order steps.
 _NUMPY_SHARE = 0.5
+# The same for a ceiling that bounds the answer: what is not finished has to be begun anew.
+_BINDING_SHARE = 0.5
 # Seconds before the deadline at which bounds by slopes are to be proved as they are.
 _PROOF_SECONDS = 0.5
 # Seconds of a core that importing torch takes, most of them in native code that nothing can
@@ -129,8 +131,9 @@ class SearchInRounds(Search):
             )
         else:
             # On a busy machine a longer share, up to that of the question itself, is as much work.
+            binds = self._frontiers.bounded_by_ceiling and not is_large(self._run.problem)
             share = min(CEILING_SHARE / self._core_share(), _QUICK_SHARE)
-            self.bound_ceiling(BoundMethod.QUICK, deadline, share)
+            self.bound_ceiling(BoundMethod.QUICK, deadline, _BINDING_SHARE if binds else share)
 
     def _bound_without_torch(self, deadline: Deadline) -> None:
         """What numpy alone can do, the ceiling first: it is one root, the others may be many."""
