@@ -109,7 +109,7 @@ class Frontiers:
         ceiling, frontier, lower = self.ceiling, self.signs, self._run.interval.lower
         idle = not len(frontier)
         is_wanted = ceiling.is_wanted(self._run.interval.upper)
-        if not (is_wanted and self._has_time_for_ceiling()):
+        if not (is_wanted and self._has_time_for_ceiling(whole_piece)):
             slopes = self._slopes.next_task(worker, workers, lower, idle)
             if slopes is not None:
                 return slopes
@@ -123,15 +123,17 @@ class Frontiers:
 
     def next_slope_task(self, worker: int) -> AnyTask | None:
         """Return the best node of the search by slopes alone, or None if it has none."""
-        self._begun[worker] = time.monotonic()
-        return self._slopes.next_task(worker, 1, self._run.interval.lower, idle=True, most=1)
+        task = self._slopes.next_task(worker, 1, self._run.interval.lower, idle=True, most=1)
+        if task is not None:
+            self._begun[worker] = time.monotonic()
+        return task
 
     @property
     def bounded_by_ceiling(self) -> bool:
         """Whether nothing better is known of the answer than the ceiling."""
         return self.ceiling.upper <= self._run.interval.upper
 
-    def _has_time_for_ceiling(self) -> bool:
+    def _has_time_for_ceiling(self, whole_piece: bool) -> bool:
         """Whether the ceiling comes next: it has half of the time while it may bound the answer.
 
         Less would leave the answer above what a search for the maximal confidence alone proves,
@@ -142,7 +144,8 @@ class Frontiers:
         if few_nodes and not (self.timed and others > _HEAD_START):
             return False
         is_near = self.ceiling.upper <= _NEAR * self._run.interval.upper
-        part = 1.0 if is_near else _FAR_CEILING_SHARE
+        # In rounds a far one keeps up by its nodes: each round takes longer than the one before.
+        part = 1.0 if is_near else 0.0 if whole_piece else _FAR_CEILING_SHARE
         unspent = self._spent_on_ceiling <= others and self.bounded_by_ceiling
         return unspent or self._spent_on_ceiling < part * others
 
@@ -162,7 +165,7 @@ class Frontiers:
     def _ceiling_part(self) -> float:
         """Rounds of the ceiling per round of the others: all, once it is what bounds the answer."""
         others = self.signs.explored
-        if others >= _BEFORE_CEILING * self._roots and self.ceiling.upper < self.signs.best():
+        if others >= _BEFORE_CEILING * self._roots and self.bounded_by_ceiling:
             return math.inf
         return 1 / self._roots
 
