@@ -41,6 +41,9 @@ _QUICK_SHARE = 0.3
 _NUMPY_SHARE = 0.5
 # The same for a ceiling that bounds the answer: what is not finished has to be begun anew.
 _BINDING_SHARE = 0.5
+# The most that quick bounds are expected to gain on interval arithmetic, as a factor.
+# Measured: 1.3 to 2.4 on mnistfc_256x2, mnistfc_256x4, oval21_base and mnist_convsmall_point.
+_QUICK_GAIN = 4.0
 # Seconds before the deadline at which bounds by slopes are to be proved as they are.
 _PROOF_SECONDS = 0.5
 # Seconds of a core that importing torch takes, most of them in native code that nothing can
@@ -106,7 +109,8 @@ class SearchInRounds(Search):
         if first:
             self._bound_largest(deadline)
         self._bound_by_slopes(slopes, deadline)
-        if not first and not deadline.passed:
+        within_reach = self._frontiers.ceiling.upper <= _QUICK_GAIN * self._run.interval.upper
+        if not first and within_reach and not deadline.passed:
             self._bound_largest(deadline)
         if deadline.passed or self._run.interval.closed:
             return
