@@ -24,16 +24,16 @@ from ..oracle.exact import exact_optimum
 from ..relaxation.samples import network_of
 
 
-def dense_network() -> Network:
+def dense_network(inputs: int = 9, width: int = 12, classes: int = 2) -> Network:
     """Two dense layers with both signs everywhere: nothing is decided."""
     rng = np.random.default_rng(3)
-    sizes = (9, 12, 12, 2)
+    sizes = (inputs, width, width, classes)
     steps = [
         Affine(rng.normal(size=(out, size)), rng.normal(size=out), (size,), (out,))
         for size, out in itertools.pairwise(sizes)
     ]
     first, second, last = steps
-    return Network((first, Relu((12,)), second, Relu((12,)), last), (9,))
+    return Network((first, Relu((width,)), second, Relu((width,)), last), (inputs,))
 
 
 @pytest.mark.parametrize("build", ["plain", "residual"])
@@ -113,9 +113,23 @@ def test_the_ceiling_has_as_much_work_on_a_busy_machine(
     monkeypatch.setattr(
         SearchInRounds, "bound_ceiling", lambda _, method, deadline, share: given.append(share)
     )
-    problem = Problem(dense_network(), perturbation="linf(0.02)", source=0, targets=[1])
+    problem = Problem(dense_network(), perturbation="linf(0.1)", source=0, targets=[1])
     verify(problem, engine=FirstOrder(attack=False), workers=0, device="cpu", timeout=600)
     assert given == [min(0.1 / share, 0.3)]
+
+
+@pytest.mark.parametrize(("text", "shares"), [("linf(0.001)", []), ("linf(0.9)", [0.5])])
+def test_a_far_ceiling_has_no_quick_bounds_and_a_binding_one_may_finish(
+    text: str, shares: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    given: list[float] = []
+    monkeypatch.setattr(
+        SearchInRounds, "bound_ceiling", lambda _, method, deadline, share: given.append(share)
+    )
+    problem = Problem(dense_network(), perturbation=text, source=0, targets=[1])
+    verify(problem, engine=FirstOrder(attack=False), workers=0, device="cpu", timeout=600)
+    assert given == shares
 
 
 @pytest.mark.parametrize("text", [None, "linf(0.02)", "linf(0.4)"])

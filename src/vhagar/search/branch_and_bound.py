@@ -98,6 +98,8 @@ class Bab(_FrontierEngine):
             # With many pieces this depends on the clock, so not where results must be reproducible.
             if run.options.processes or len(run.problem.pieces) <= MOST_KEPT:
                 search.bound_roots(BoundMethod.QUICK, deadline)
+            else:
+                search.bound_ceiling(BoundMethod.QUICK, deadline, share=1.0)
         if run.options.executor == "ray":
             return search.in_cluster(deadline)
         workers, gpu = run.options.worker_count, self.uses_gpu(run.options)

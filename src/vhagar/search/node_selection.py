@@ -28,7 +28,7 @@ from vhagar.search.worker import AnyTask, CeilingTask, SignTask
 # The number by which this process goes beside workers.
 HERE = -1
 # Head start of the search by signs over the one by slopes on small problems with one target, in
-# seconds: many end before it does.
+# seconds: many end before it does. The ceiling waits no longer than that, either.
 _HEAD_START = 1.5
 # Seconds that a task of such a problem counts for where results must be reproducible.
 _SMALL_TASK = 0.1
@@ -37,6 +37,9 @@ _BEFORE_CEILING = 3
 # Share of all nodes for the ceiling's search while there is other work, and on small problems the
 # nodes before it gets any: by then, the ceiling is often higher than what is known.
 _CEILING_SHARE, _BEFORE_CEILING_SMALL = 0.2, 50
+# A ceiling that bounds the answer has half of the time. Another one has a share of what the others
+# take: within this factor of the answer the first, beyond it the second.
+_NEAR, _NEAR_CEILING_SHARE, _FAR_CEILING_SHARE = 1.3, 0.25, 0.05
 
 
 class Frontiers:
@@ -76,6 +79,8 @@ class Frontiers:
         self._slopes.frontier.known_elsewhere = self._sign_uppers
         # When workers were given their tasks, unless results must be reproducible.
         self._begun: dict[int, float] = {}
+        # What has been spent on the ceiling, and on all else.
+        self._spent_on_ceiling = self._spent_on_others = 0.0
         self.timed = False
 
     def _frontier_of(self, roots: list[Node], kind: SearchKind) -> Frontier:
@@ -101,31 +106,73 @@ class Frontiers:
 
     def next_task(self, worker: int, workers: int, whole_piece: bool = False) -> AnyTask | None:
         """Return the nodes that a worker should explore next, or None if none is open."""
-        ceiling, frontier = self.ceiling, self.signs
+        task = self._chosen_task(worker, workers, whole_piece)
+        if task is not None:
+            self._begun[worker] = _clock(worker)
+        return task
+
+    def _chosen_task(self, worker: int, workers: int, whole_piece: bool) -> AnyTask | None:
+        ceiling, frontier, lower = self.ceiling, self.signs, self._run.interval.lower
         idle = not len(frontier)
-        self._begun[worker] = _clock(worker)
-        slopes = self._slopes.next_task(worker, workers, self._run.interval.lower, idle)
-        if slopes is not None:
-            return slopes
-        # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
-        part = self._ceiling_part() if whole_piece else _CEILING_SHARE
-        share_left = ceiling.frontier.explored < part * (frontier.explored - self._first_nodes)
-        if (idle or share_left) and ceiling.is_wanted(self._run.interval.upper):
+        is_wanted = ceiling.is_wanted(self._run.interval.upper)
+        if not (is_wanted and self._has_time_for_ceiling(whole_piece)):
+            slopes = self._slopes.next_task(worker, workers, lower, idle)
+            if slopes is not None:
+                return slopes
+            is_wanted &= idle or self._has_nodes_for_ceiling(whole_piece)
+        if is_wanted:
             return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), ceiling.lower)
         if idle:
             return None
         take = frontier.take_alike if whole_piece else lambda w: frontier.take_share(w, workers)
-        return SignTask(take(worker), self._run.interval.lower, ceiling.upper)
+        return SignTask(take(worker), lower, ceiling.upper)
 
     def next_slope_task(self, worker: int) -> AnyTask | None:
         """Return the best node of the search by slopes alone, or None if it has none."""
-        self._begun[worker] = _clock(worker)
-        return self._slopes.next_task(worker, 1, self._run.interval.lower, idle=True, most=1)
+        task = self._slopes.next_task(worker, 1, self._run.interval.lower, idle=True, most=1)
+        if task is not None:
+            self._begun[worker] = _clock(worker)
+        return task
+
+    @property
+    def bounded_by_ceiling(self) -> bool:
+        """Whether nothing better is known of the answer than the ceiling."""
+        return self.ceiling.upper <= self._run.interval.upper
+
+    def _has_time_for_ceiling(self, whole_piece: bool) -> bool:
+        """Whether the ceiling comes next: it has half of the time while it may bound the answer.
+
+        Less would leave the answer above what a search for the maximal confidence alone proves,
+        more would keep the question from getting below it.
+        """
+        others = self._spent_on_others + self._under_way()
+        few_nodes = self.signs.explored < self._first_nodes
+        if few_nodes and not (self.timed and others > _HEAD_START):
+            return False
+        is_near = self.ceiling.upper <= _NEAR * self._run.interval.upper
+        # In rounds a far one keeps up by its nodes: each round takes longer than the one before.
+        far = 0.0 if whole_piece else _FAR_CEILING_SHARE
+        part = _NEAR_CEILING_SHARE if is_near else far
+        unspent = self._spent_on_ceiling <= others and self.bounded_by_ceiling
+        return unspent or self._spent_on_ceiling < part * others
+
+    def _under_way(self) -> float:
+        """Seconds so far of tasks that are not about the ceiling."""
+        if not self.timed:
+            return 0.0
+        mine = self.ceiling.frontier
+        return sum(_clock(name) - at for name, at in self._begun.items() if not mine.has(name))
+
+    def _has_nodes_for_ceiling(self, whole_piece: bool) -> bool:
+        """Whether the ceiling comes next by its share of all nodes."""
+        # In rounds the ceiling keeps up with the others: a round of it for each of theirs.
+        part = self._ceiling_part() if whole_piece else _CEILING_SHARE
+        return self.ceiling.frontier.explored < part * (self.signs.explored - self._first_nodes)
 
     def _ceiling_part(self) -> float:
         """Rounds of the ceiling per round of the others: all, once it is what bounds the answer."""
         others = self.signs.explored
-        if others >= _BEFORE_CEILING * self._roots and self.ceiling.upper < self.signs.best():
+        if others >= _BEFORE_CEILING * self._roots and self.bounded_by_ceiling:
             return math.inf
         return 1 / self._roots
 
@@ -140,16 +187,25 @@ class Frontiers:
             self._slopes.put_back(name, explored, underway)
         else:
             self.signs.put_back(name, explored, underway)
-        if not underway and kind is not SearchKind.CEILING:
-            self._slopes.spent(self._effort(name), kind is SearchKind.SLOPES)
+        if not underway:
+            self._count_effort(name, kind)
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")
         self.announce(BoundKind.SPECTRAL if explored.spectral else BoundKind.TWIN)
 
+    def _count_effort(self, name: int, kind: SearchKind) -> None:
+        """Record what a worker's task has taken."""
+        effort = self._effort(name)
+        if kind is SearchKind.CEILING:
+            self._spent_on_ceiling += effort
+        else:
+            self._spent_on_others += effort
+            self._slopes.spent(effort, kind is SearchKind.SLOPES)
+
     def _effort(self, name: int) -> float:
         """The seconds that a worker's task has taken; first bounds are nobody's task."""
-        begun = self._begun.get(name)
+        begun = self._begun.pop(name, None)
         if begun is None:
             return 0.0 if self.timed else self._first_effort
         return max(_clock(name) - begun, 0.0) if self.timed else self._task_effort
@@ -169,6 +225,7 @@ class Frontiers:
 
     def abandon(self, name: int) -> None:
         """Open the nodes of a lost worker again."""
+        self._begun.pop(name, None)
         self.signs.abandon(name)
         self.ceiling.frontier.abandon(name)
         self._slopes.frontier.abandon(name)

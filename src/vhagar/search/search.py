@@ -115,7 +115,8 @@ class Search:
             nodes = frontiers.signs.take_piece(HERE, piece_index)
             task = SignTask(nodes, run.interval.lower, frontiers.ceiling.upper)
             self._work(worker, task, deadline)
-        self._work_on_ceiling(worker, deadline)
+            if piece_index == 0:  # later there may be no time
+                self._work_on_ceiling(worker, deadline)
 
     def _by_clock(self, method: BoundMethod, deadline: Deadline) -> Callable[[int], bool]:
         """Whether there is time for the next piece; slow methods need time for all of them."""
@@ -138,15 +139,12 @@ class Search:
     def bound_ceiling(
         self, method: BoundMethod, deadline: Deadline, share: float = CEILING_SHARE
     ) -> None:
-        """Bound the ceiling alone, if it is lower than all that is known otherwise.
+        """Bound the ceiling alone.
 
         It takes no more than its share of the time, so that the differences have their turn.
         """
-        signs = self._frontiers.signs
-        own = max(signs.uppers(self._run.problem.search_targets).values(), default=0.0)
-        if self._frontiers.ceiling.upper < own:
-            last = deadline.sooner(share * deadline.left)
-            self._work_on_ceiling(self._root_worker(method, deadline, last), deadline)
+        last = deadline.sooner(share * deadline.left)
+        self._work_on_ceiling(self._root_worker(method, deadline, last), deadline)
 
     def _root_worker(
         self, method: BoundMethod, deadline: Deadline, last: Deadline = NEVER

@@ -1,0 +1,84 @@
+"""The maximal confidence as a ceiling: no answer is above what a search for it alone proves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vhagar import Bab, Problem, verify
+from vhagar.runtime.deadline import OutOfTime
+from vhagar.search.node_search import NodeSearch
+from vhagar.search.node_selection import Frontiers
+from vhagar.search.rounds import SearchInRounds
+from vhagar.search.worker import AnyTask, CeilingTask
+
+from ..relaxation.samples import network_of
+from .test_rounds import dense_network
+
+HERE: dict[str, Any] = {"workers": 0, "device": "cpu"}
+# From "the difference says more" to "the ceiling says more"; the last one has nine pieces.
+TEXTS = ("linf(0.02)", "linf(0.2)", "linf(1)", "translation([-1,1],[-1,1])")
+# Tasks of small problems before the ceiling has any.
+HEAD_START = 6
+
+
+@pytest.mark.parametrize("build", ["plain", "convolution", "larger of pairs", "residual"])
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("fits", [True, False], ids=["by programs", "in rounds"])
+def test_first_bounds_are_never_above_those_of_the_confidence(
+    build: str, text: str, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes before any search: interval arithmetic, quick slopes, slopes of pairs."""
+    monkeypatch.setattr("vhagar.search.branch_and_bound.programs_fit", lambda *_: fits)
+    monkeypatch.setattr(NodeSearch, "in_this_process", lambda *_: True)
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    engine = Bab(attack=False, inputs=False)
+    for seed in range(4):
+        network = network_of(build, np.random.default_rng([seed, len(build)]))
+        problem = Problem(network, perturbation=text, source=0)
+        alone = verify(problem.without_perturbation(), engine=engine, **HERE)
+        assert verify(problem, engine=engine, **HERE).upper <= alone.upper
+
+
+class Stopped:
+    """Searches in this process that stop after a number of tasks, and the tasks of the last one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tasks: list[AnyTask | None] = []
+        self._most = 0
+        plain = Frontiers.next_task
+
+        def next_task(frontiers: Frontiers, *given: Any) -> AnyTask | None:
+            if len(self.tasks) >= self._most:
+                raise OutOfTime
+            self.tasks.append(plain(frontiers, *given))
+            return self.tasks[-1]
+
+        monkeypatch.setattr(Frontiers, "next_task", next_task)
+
+    def after(self, tasks: int, problem: Problem) -> float:
+        """The upper bound after so many tasks."""
+        self.tasks, self._most = [], tasks
+        return verify(problem, engine=Bab(attack=False, inputs=False), **HERE).upper
+
+
+def test_with_twice_the_work_the_bound_is_not_above_that_of_the_confidence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A strong perturbation, of which only the ceiling says something: it has half of the tasks."""
+    stopped = Stopped(monkeypatch)
+    problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
+    first = stopped.after(0, problem)
+    for tasks in (2, 4, 8):
+        alone = stopped.after(tasks, problem.without_perturbation())
+        assert stopped.after(2 * tasks + HEAD_START, problem) <= alone < first
+
+
+def test_a_ceiling_that_says_nothing_has_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = Stopped(monkeypatch)
+    problem = Problem(dense_network(16, 20, 3), perturbation="linf(0.05)", source=0, targets=[1])
+    stopped.after(40, problem)
+    assert len(stopped.tasks) == 40
+    assert sum(isinstance(task, CeilingTask) for task in stopped.tasks) <= 0.3 * 40
