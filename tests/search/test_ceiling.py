@@ -82,3 +82,17 @@ def test_a_ceiling_that_says_nothing_has_little_time(monkeypatch: pytest.MonkeyP
     stopped.after(40, problem)
     assert len(stopped.tasks) == 40
     assert sum(isinstance(task, CeilingTask) for task in stopped.tasks) <= 0.3 * 40
+
+
+def test_a_ceiling_that_can_hardly_fall_has_no_time_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It bounds the answer, and a known input is nearly as confident: more work gains nothing."""
+    stopped = Stopped(monkeypatch)
+    problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
+    counts = []
+    for share in (0.0, 1.0):  # the second: whatever is known counts as nearly as confident
+        monkeypatch.setattr("vhagar.search.node_selection._LITTLE", share)
+        stopped.after(30, problem)
+        counts.append(sum(isinstance(task, CeilingTask) for task in stopped.tasks))
+    assert counts[1] < counts[0] / 2

@@ -40,6 +40,9 @@ _CEILING_SHARE, _BEFORE_CEILING_SMALL = 0.2, 50
 # A ceiling that bounds the answer has half of the time. Another one has a share of what the others
 # take: within this factor of the answer the first, beyond it the second.
 _NEAR, _NEAR_CEILING_SHARE, _FAR_CEILING_SHARE = 1.3, 0.25, 0.05
+# A ceiling that can lower the answer by no more than this share has no time of its own. Measured:
+# conv1 `translation([1,3],[1,3])` 4 to 7, 60 s: PERFORMANCE.md, "keeps up with `confidence`".
+_LITTLE = 0.01
 
 
 class Frontiers:
@@ -145,11 +148,13 @@ class Frontiers:
         Less would leave the answer above what a search for the maximal confidence alone proves,
         more would keep the question from getting below it.
         """
-        others = self._spent_on_others + self._under_way()
+        others, answer = self._spent_on_others + self._under_way(), self._run.interval.upper
         few_nodes = self.signs.explored < self._first_nodes
         if few_nodes and not (self.timed and others > _HEAD_START):
             return False
-        is_near = self.ceiling.upper <= _NEAR * self._run.interval.upper
+        if self.ceiling.lower >= (1 - _LITTLE) * answer:
+            return False
+        is_near = self.ceiling.upper <= _NEAR * answer
         # In rounds a far one keeps up by its nodes: each round takes longer than the one before.
         far = 0.0 if whole_piece else _FAR_CEILING_SHARE
         part = _NEAR_CEILING_SHARE if is_near else far
