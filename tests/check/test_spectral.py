@@ -76,7 +76,8 @@ def test_spectral_bounds_are_proved(
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
     # Strong perturbations gain nothing on interval arithmetic.
     weak = text.startswith(("linf", "patch", "brightness", "contrast([0"))
-    assert not weak or {block.tag for block in scan(path)} == {"HEAD", "SPEC", "PROF"}
+    tags = {block.tag for block in scan(path)} - {"REGN"}  # the ceiling's
+    assert not weak or tags == {"HEAD", "SPEC", "PROF"}
 
 
 def test_large_gram_matrices_go_by_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

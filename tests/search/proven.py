@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -184,7 +185,7 @@ def stored_bounds(problem: Problem, piece: AbstractPiece, region: StoredRegion) 
     """The bounds of a region from what is stored of it."""
     bounds = quick_bounds(problem.network, piece)
     for entry, below in zip(region.head["refined"], region.refined, strict=True):
-        _refine(bounds, entry["layer"], entry["neurons"], below)
+        _refine(bounds, entry, below)
     _require_status(bounds, region.status)
     return bounds
 
@@ -224,18 +225,17 @@ def _tightened(region_model: RegionModel, part: StoredTightening) -> TwinBounds:
 
 
 def _refine(
-    bounds: TwinBounds,
-    layer: int,
-    neurons: list[int],
-    below: list[tuple[np.ndarray, np.ndarray]],
+    bounds: TwinBounds, entry: dict[str, Any], below: list[tuple[np.ndarray, np.ndarray]]
 ) -> None:
+    layer, neurons, seen = entry["layer"], entry["neurons"], entry.get("seen")
     old = bounds.hexagons[layer]
     unit, ratio = np.eye(len(old))[neurons], old.ratio
 
     def choose(k: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         on, off = bounds.hexagons[k].on, bounds.hexagons[k].off
         p, q = np.where(on, a, 0.0), np.where(on, b, 0.0)
-        p[:, ~on & ~off], q[:, ~on & ~off] = below[k]
+        some = np.flatnonzero(~on & ~off) if seen is None else seen[k]
+        p[:, some], q[:, some] = below[k]
         return p, q
 
     sides = ((-1, 0), (1, 0), (0, -1), (0, 1), (ratio, -1), (-ratio, 1))
