@@ -56,9 +56,11 @@ _OTHERS = "\n## Networks that others made\n"
 _MACHINES = """\
 | table | machine | commit | how old |
 | --- | --- | --- | --- |
-| the paper's rows | 93 runs: two cores each of sixteen, seven at a time; 37 runs: two cores | \
-8bcb5ce; 10caaae, 51e4710 | **old**: before quadratic bounds, spectral norms and the search by \
-slopes, which make `linf`, brightness and rotations tighter |
+| the paper's rows | 42 rows, one pair each: two hardware threads each of sixteen, four at a \
+time; the others: 93 runs on two cores each of sixteen, seven at a time, and 37 on two cores | \
+584ceef (all rows of FMNIST, CIFAR-10 and mnist_3x50_nd, and nine of mnist_conv1 and mnist_conv2); \
+8bcb5ce, 10caaae, 51e4710 | 42 rows recent, the others **old**: before quadratic bounds, the \
+search by slopes and cuts |
 | [networks that others made](#networks-that-others-made) | two shared cores, load average 10 to \
 14 (acasxu_1_9: 4) | 4c51f73 (acasxu_1_9: d564988, malbeware_linear: 0b27088) | recent |
 | [networks of other shapes](#networks-of-other-shapes) | two shared cores, load average 11 to \
