@@ -144,7 +144,7 @@ class Zonotope:
 
     def _near(self, x: Array, known: Array, slack: float) -> Array:
         """The coordinates of a point as near to an input as possible, relative to residuals."""
-        for z in self._recent:
+        for z in tuple(self._recent):  # threads may note others meanwhile
             if (abs(x - self.at(z)) <= (1 + slack) * self.residual).all():
                 return z
         found = self._program(x)
