@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -444,3 +447,26 @@ def test_half_a_candidate_of_a_reduced_problem_is_none() -> None:
     check = RestoredCheck(reduced)
     for piece_index, parameters in ((None, np.ones(1)), (0, None), (None, None)):
         assert isinstance(check(1, np.array([0.6, 0.4, 1.0]), piece_index, parameters), Rejection)
+
+
+def test_an_interrupted_import_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native code turns Ctrl-C into a failed import."""
+    plain = builtins.__import__
+
+    def interrupted(name: str, *rest: Any) -> Any:
+        if name != "onnxruntime":
+            return plain(name, *rest)
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise ImportError("initialization failed") from error
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        WitnessCheck(Problem(PIXELS, perturbation=None, source=0))(None, GOOD)
+
+
+def test_a_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match="onnxruntime"):
+        WitnessCheck(Problem(PIXELS, perturbation=None, source=0))(None, GOOD)

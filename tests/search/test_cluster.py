@@ -47,7 +47,7 @@ def test_two_nodes_share_a_frontier_and_one_may_be_lost(
     lost: list[bool] = []
 
     def lose(progress: Progress) -> None:
-        if not lost and progress.seconds > 4:
+        if not lost and progress.seconds > 1:
             lost.append(True)
             cluster.remove_node(other, allow_graceful=False)
 

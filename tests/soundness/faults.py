@@ -106,7 +106,7 @@ RELAXATION = {
         _TWIN,
         "np.nextafter(total + 2.0 * state.error + 8 * HALF_ULP * scale, np.inf)",
         "total - 1e-8 * scale",
-        18,
+        0,
     ),
     "NaN as a bound": _one(
         "vhagar.relaxation.starts",

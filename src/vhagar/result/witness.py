@@ -276,8 +276,7 @@ class WitnessCheck:
 
     @cached_property
     def _session(self) -> Any:
-        import onnxruntime
-
+        onnxruntime = _import_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
@@ -316,3 +315,14 @@ class RestoredCheck:
             return self._check(target, x)
         piece_index, x, parameters = self._restore.witness(piece_index, x, parameters)
         return self._check(target, x, piece_index, parameters)
+
+
+def _import_onnxruntime() -> Any:
+    """Import onnxruntime, which is late: Ctrl-C meanwhile is Ctrl-C and no failed import."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
+    return onnxruntime

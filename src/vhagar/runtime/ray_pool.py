@@ -29,6 +29,8 @@ from vhagar.runtime.pool import (
 
 # Seconds to wait for a cluster's address to answer.
 _CONNECT_SECONDS = 10.0
+# Seconds to wait for the last message of a worker that was stopped.
+_LAST_MESSAGE_SECONDS = 2.0
 _NO_RAY = 'Ray is not installed; pip install "vhagar[ray]"'
 # The concurrency group in which an actor receives messages, one by one, while its job runs.
 _INBOX = "inbox"
@@ -72,6 +74,7 @@ class RayPool(AbstractPool):
         super().__init__()
         self._ray = _import_ray()
         self._cores, self._gpus = cores, gpus
+        self._listeners: list[threading.Thread] = []
         self._ours = not self._ray.is_initialized()
         if self._ours:
             self._connect(address)
@@ -109,11 +112,16 @@ class RayPool(AbstractPool):
         return capacity
 
     def _launch(self, job: Job, on_message: Callable[[Any], None]) -> AbstractWorker:
-        return _RayWorker(self._ray, self._actor.remote(), job, on_message)
+        worker = _RayWorker(self._ray, self._actor.remote(), job, on_message)
+        self._listeners.append(worker.listener)
+        return worker
 
     def close(self) -> None:
         super().close()
         if self._ours:
+            # A listener that asked for a message after the end would have Ray connect once more.
+            for listener in self._listeners:
+                listener.join(_LAST_MESSAGE_SECONDS)
             self._ray.shutdown()
 
 
@@ -123,7 +131,8 @@ class _RayWorker(AbstractWorker):
     def __init__(self, ray: Any, actor: Any, job: Job, on_message: Callable[[Any], None]) -> None:
         self._ray, self._actor, self._on_message = ray, actor, on_message
         stream = actor.run.options(num_returns="streaming").remote(job)
-        threading.Thread(target=self._listen, args=(stream,), daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, args=(stream,), daemon=True)
+        self.listener.start()
 
     def _listen(self, stream: Any) -> None:
         """Pass on messages until the worker ends, for whatever reason."""

@@ -158,7 +158,7 @@ class Frontiers:
         # In rounds a far one keeps up by its nodes: each round takes longer than the one before.
         far = 0.0 if whole_piece else _FAR_CEILING_SHARE
         part = _NEAR_CEILING_SHARE if is_near else far
-        unspent = self._spent_on_ceiling <= others and self.bounded_by_ceiling
+        unspent = self._spent_on_ceiling < others and self.bounded_by_ceiling
         return unspent or self._spent_on_ceiling < part * others
 
     def _under_way(self) -> float:
