@@ -200,7 +200,7 @@ UNLISTED = (
     "*:_FEASIBLE",
     "*:_TOO_LARGE",
     "*_SLICE_BY_INPUTS",
-    "network/onnx_fields.py:*",
+    "network/wire_format.py:*",
     "search/node.py:*",
     "search/search.py:HERE",
     "search/input_search.py:LEAF",

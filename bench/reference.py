@@ -24,8 +24,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "sweep",
     ),
     "Results": (
-        "Result", "Witness", "Interval", "Status", "BoundKind", "Progress", "Coverage",
-        "LocalResult", "LocalVerdict", "Verdict", "Guard",
+        "Result", "Witness", "PlausibleWitness", "Interval", "Status", "BoundKind", "Progress",
+        "Coverage", "LocalResult", "LocalVerdict", "Verdict", "Guard",
     ),
     "Perturbations": (
         "Linf", "Brightness", "Contrast", "Occlusion", "Patch", "Translation", "Rotation",

@@ -246,6 +246,23 @@ def test_the_nearest_input_stands_beside_the_witness(answered: Result, tmp_path:
     assert panel.title.startswith(f"nearest of the data: {found.label}")
 
 
+def test_inputs_of_other_classes_are_not_looked_for_in_a_zonotope(
+    hidden: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a linear program, of which one test solves few: own inputs would be left open."""
+    problem, x = on_the_border(hidden)
+    monkeypatch.setattr(vhagar.perturbation.domain.zonotope, "_MOST_PROGRAMS", 1)
+    other = np.array([[0.5, 0.25]])
+    assert problem.domain.contains(other).all()
+    found = covered(
+        problem,
+        0.0,
+        SeenData(problem.network, problem.domain, np.concatenate([other, x]), None),
+        0.0,
+    )
+    assert (found.classified.inputs, found.outside) == (1, 0)
+
+
 def on_the_border(hidden: Network) -> tuple[Problem, np.ndarray]:
     """An input on the border of a zonotope: least squares do not show it inside."""
     zonotope = Zonotope([0.75, 0.25], [[1.0, 1.0]], [0.5], [0.0625, 0.25])

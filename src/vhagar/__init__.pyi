@@ -40,6 +40,7 @@ from vhagar.report.two_models import compare as compare
 from vhagar.result import BoundKind as BoundKind
 from vhagar.result import Coverage as Coverage
 from vhagar.result import Interval as Interval
+from vhagar.result import PlausibleWitness as PlausibleWitness
 from vhagar.result import Progress as Progress
 from vhagar.result import ProgressError as ProgressError
 from vhagar.result import Result as Result

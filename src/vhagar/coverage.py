@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,11 +25,21 @@ from vhagar.perturbation import Domain
 from vhagar.problem import Problem
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.rounding import forward_error, sure_confidences
-from vhagar.result import BoundKind, Coverage, CoverageCounts, Result, Status, Witness, WitnessCheck
+from vhagar.result import (
+    BoundKind,
+    Coverage,
+    CoverageCounts,
+    PlausibleWitness,
+    Result,
+    Status,
+    Witness,
+    WitnessCheck,
+)
 from vhagar.runtime.deadline import Deadline
 
-# Of the time for a problem with a data set; the rest is for attacks on its inputs.
-SEARCH_SHARE = 0.9
+# Of the time for a problem with a data set; the rest is for attacks on its inputs. With a plausible
+# witness, which takes the next share at most.
+SEARCH_SHARE, PLAUSIBLE_SHARE = 0.9, 0.1
 # Few, so that a deadline is kept.
 _ATTACKED_AT_ONCE = 128
 
@@ -65,6 +75,7 @@ class SeenData:
     domain: Domain
     inputs: Array
     labels: NDArray[np.int64] | None
+    _members: dict[int, tuple[Mask, Mask]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def read(cls, path: Path, network: Network, domain: Domain) -> SeenData:
@@ -94,6 +105,18 @@ class SeenData:
         """A proven lower bound on every input's confidence in a class, `(count,)`."""
         return sure_confidences(self.scores, self.error, label)
 
+    def members(self, label: int) -> tuple[Mask, Mask]:
+        """Which inputs are classified so for certain, and which of these lie in the domain.
+
+        Nobody asks about others, and few inputs at a time can be looked for in a zonotope.
+        """
+        if label not in self._members:
+            classified = self.sure(label) > 0
+            inside = classified.copy()
+            inside[classified] = self.domain.contains(self.inputs[classified])
+            self._members[label] = classified, inside
+        return self._members[label]
+
 
 def covered(
     problem: Problem, upper: float, data: SeenData, deadline: float, always: bool = False
@@ -104,8 +127,7 @@ def covered(
     """
     begun = time.monotonic()
     sure = data.sure(problem.source)
-    classified, inside = sure > 0, problem.domain.contains(data.inputs)
-    own = classified & inside
+    classified, own = data.members(problem.source)
     robust = own & (sure > upper)
     rest = np.flatnonzero(own & ~robust)
     attackable = np.zeros_like(own)
@@ -119,35 +141,64 @@ def covered(
         correct=None if data.labels is None else _counts(own & right, robust, attackable),
         largest=float(sure[own].max(initial=0.0)),
         seconds=time.monotonic() - begun,
-        outside=int((classified & ~inside).sum()),
+        outside=int((classified & ~own).sum()),
     )
 
 
 def search_time(options: Options, timeout: float | None) -> float | None:
     """How much of the time a search may take where a data set is to be looked at, too."""
-    return timeout if timeout is None or options.dataset is None else SEARCH_SHARE * timeout
+    if timeout is None or options.dataset is None:
+        return timeout
+    return (SEARCH_SHARE - PLAUSIBLE_SHARE * (options.plausible is not None)) * timeout
 
 
-def with_coverage(result: Result, dataset: Path | None, seconds: float | None) -> Result:
+def with_coverage(result: Result, options: Options, seconds: float | None) -> Result:
     """The result with its coverage of a data set, where there is one and something is attacked.
 
     Whoever interrupted the search is not kept waiting.
     """
     interrupted = result.status is Status.INTERRUPTED
-    if dataset is None or result.problem.perturbation is None or interrupted:
+    if options.dataset is None or result.problem.perturbation is None or interrupted:
         return result
-    left = None if seconds is None else max(seconds, 0.0)
-    data = SeenData.read(dataset, result.problem.network, result.problem.domain)
-    found = _coverage_of(result, data, left)
-    return replace(result, coverage=found, nearest=_neighbour(result, data))
+    deadline = Deadline.after(None if seconds is None else max(seconds, 0.0))
+    data = SeenData.read(options.dataset, result.problem.network, result.problem.domain)
+    result = _with_plausible(result, data, options, deadline)
+    left = None if seconds is None else deadline.left
+    return replace(
+        result,
+        coverage=_coverage_of(result, data, left),
+        nearest=_neighbour(result.witness, data),
+    )
 
 
-def _neighbour(result: Result, data: SeenData) -> Neighbour | None:
-    """The input of a data set that is nearest to the witness."""
-    if result.witness is None or not len(data.inputs):
+def _with_plausible(result: Result, data: SeenData, options: Options, deadline: Deadline) -> Result:
+    """The result with a witness near the data, if the options ask for one and there is a witness.
+
+    It is near inputs that are classified as the source class, and labelled so if they have labels.
+    """
+    share = options.plausible
+    if share is None or result.witness is None:
+        return result
+    from vhagar.attack.plausible import plausible_witness  # whose models few runs need
+
+    label = result.problem.source
+    members = data.sure(label) > 0
+    if data.labels is not None:
+        members = members & (data.labels == label)
+    half, own = deadline.sooner(deadline.left / 2), data.inputs[members]
+    found = plausible_witness(result.problem, result.witness, own, share, options.seed, half)
+    near = _neighbour(found, data)
+    if found is None or near is None:
+        note = f"no witness near the data with {share:g} of the confidence was found"
+        return replace(result, notes=(*result.notes, note))
+    return replace(result, plausible=PlausibleWitness(found, near, share))
+
+
+def _neighbour(witness: Witness | None, data: SeenData) -> Neighbour | None:
+    """The input of a data set that is nearest to a witness."""
+    if witness is None or not len(data.inputs):
         return None
-    x = result.witness.x.reshape(1, -1)
-    (found,) = nearest(x, data.inputs, data.domain, data.labels)
+    (found,) = nearest(witness.x.reshape(1, -1), data.inputs, data.domain, data.labels)
     return found
 
 

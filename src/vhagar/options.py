@@ -29,11 +29,12 @@ class Options:
     that share one search, all cores by default; with one, or 0, everything happens in the caller's
     process, and a search that closes gives the same result every time. `device` is where
     attacks and first-order steps run; attacks may start from the inputs in `dataset`, an .npz file
-    or a folder of images. `certificate` names a file to write that proves the interval,
-    `checkpoint` one that keeps the search while it goes on, and `resume` one to go on from, which
-    is kept up to date unless `checkpoint` names another. If both name the same file and it does not
-    exist, the search starts from the beginning. With the `executor` "ray" workers are in the Ray
-    cluster at `address`, or in a new local one, by default as many as it has cores.
+    or a folder of images. `plausible` is a share of the best witness's confidence: a witness near
+    that data set is to have at least so much of it. `certificate` names a file to write that proves
+    the interval, `checkpoint` one that keeps the search while it goes on, and `resume` one to go on
+    from, which is kept up to date unless `checkpoint` names another. If both name the same file and
+    it does not exist, the search starts from the beginning. With the `executor` "ray" workers are
+    in the Ray cluster at `address`, or in a new local one, by default as many as it has cores.
     """
 
     relative_gap: float = 1e-3
@@ -41,6 +42,7 @@ class Options:
     seed: int = 0
     device: str = "auto"
     dataset: Path | None = None
+    plausible: float | None = None
     certificate: Path | None = None
     checkpoint: Path | None = None
     resume: Path | None = None
@@ -54,6 +56,7 @@ class Options:
             raise InvalidInput(f"the number of workers must be 0 or more, not {self.workers}")
         if not 0 <= self.seed < 2**31:
             raise InvalidInput(f"the seed must be from 0 to 2**31 - 1, not {self.seed}")
+        _check_plausible(self.plausible, self.dataset)
         check_device_name(self.device)
         if self.executor not in EXECUTORS:
             known = ", ".join(EXECUTORS)
@@ -78,6 +81,15 @@ class Options:
     def worker_count(self) -> int:
         """How many share a search, the caller's process included where it is the only one."""
         return available_cores() if self.workers is None else max(self.workers, 1)
+
+
+def _check_plausible(share: float | None, dataset: Path | None) -> None:
+    if share is not None and not 0 < share <= 1:
+        raise InvalidInput(
+            f"a plausible witness has a share of the confidence above 0 and at most 1, not {share}"
+        )
+    if share is not None and dataset is None:
+        raise InvalidInput("a plausible witness is near a data set: give one, too (--dataset)")
 
 
 def check_device_name(name: str) -> None:

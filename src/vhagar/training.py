@@ -106,7 +106,7 @@ class RobustnessMonitor:
             problem, Bab(), self._options, timeout=share, warm_start=WarmStart(self._suggestions())
         )
         left = max(self._seconds - result.seconds, 0.0)
-        result = with_largest(with_coverage(result, self._options.dataset, left))
+        result = with_largest(with_coverage(result, self._options, left))
         found = Check(step, result)
         self.history.append(found)
         if self._log is not None:

@@ -46,6 +46,7 @@ def verify(
     seed: int = Options.seed,
     device: str = Options.device,
     dataset: StrPath | None = None,
+    plausible: float | None = None,
     certificate: StrPath | None = None,
     checkpoint: StrPath | None = None,
     resume: StrPath | None = None,
@@ -67,9 +68,10 @@ def verify(
     search that closes gives the same result every time. `device` is where attacks and
     first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one. Attacks may start
     from the inputs in `dataset`, an .npz file or a folder of images; `Result.coverage` then says
-    how many of them are proven robust. `max_confidence` (see the
-    function of that name) lets `Result.percent` relate the bounds to what the network can reach at
-    all; where it is not given, a quick interval takes its place.
+    how many of them are proven robust. With a share for `plausible`, 0.9 say, `Result.plausible` is
+    a witness near that data with at least this share of the best one's confidence. `max_confidence`
+    (see the function of that name) lets `Result.percent` relate the bounds to what the network can
+    reach at all; where it is not given, a quick interval takes its place.
 
     `certificate` names a file to write that proves the interval, however the run ends; the engines
     `Bab` and `FirstOrder` can. Upper bounds are then stated a little larger than they were
@@ -91,6 +93,7 @@ def verify(
         seed=seed,
         device=device,
         dataset=None if dataset is None else Path(dataset),
+        plausible=plausible,
         certificate=None if certificate is None else Path(certificate),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         resume=None if resume is None else Path(resume),
@@ -101,7 +104,7 @@ def verify(
     begun = time.monotonic()
     result = _watched(problem, engine or Bab(), options, search_time(options, timeout), on_progress)
     left = None if timeout is None else begun + timeout - time.monotonic()
-    result = with_coverage(result, options.dataset, left)
+    result = with_coverage(result, options, left)
     return with_largest(replace(result, max_confidence=max_confidence), seed)
 
 

@@ -16,7 +16,8 @@ _APART = frozenset({
     "Gemm", "Conv", "ConvTranspose", "BatchNormalization", "AveragePool", "GlobalAveragePool",
     "MaxPool", "GlobalMaxPool", "Relu", "LeakyRelu", "PRelu", "Clip", "Abs", "Neg", "HardSigmoid",
     "ThresholdedRelu", "Identity", "Dropout", "Cast", "Flatten", "Reshape", "Softmax",
-    "LogSoftmax", "Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh",
+    "LogSoftmax", "Atan", "Celu", "Elu", "Erf", "Exp", "Log", "Selu", "Sigmoid", "Softplus",
+    "Softsign", "Tanh",
 })  # fmt: skip
 # Operators that broadcast: the batch dimensions must be at the same position.
 _JOINING = frozenset({"Add", "Sub", "Mul", "Div", "Sum", "Mean", "Max", "Min"})

@@ -30,8 +30,7 @@ def compared(reader: Reader, node: Node) -> Wire | Sides:
         node.only()
         return Sides(sides.wire, sides.limit, not sides.above)
     if node.kind == "Cast" and sides is not None:
-        node.only("to", "saturate", "round_mode")
-        if node.integer("to", 0) not in (*_FLOATS, _BOOL):
+        if node.cast_to() not in (*_FLOATS, _BOOL):
             raise node.refused("is to a type that is not understood")
         return sides
     return _chosen(reader, node)

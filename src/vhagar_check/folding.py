@@ -78,7 +78,10 @@ def _product(reader: Reader, node: Node) -> Product:
 
 def _shape(reader: Reader, node: Node) -> Constant:
     node.only("start", "end")
-    (item,) = reader.all_given(node)
+    given = reader.all_given(node)
+    if len(given) != 1:
+        raise node.refused("is about several values")
+    item = given[0]
     if node.kind == "Size":
         return np.array(math.prod(item.shape), dtype=np.int64)
     part = slice(node.integer("start", 0), node.integer("end", len(item.shape)))
@@ -112,8 +115,7 @@ def _concat(reader: Reader, node: Node) -> Constant:
 
 
 def _cast(reader: Reader, node: Node) -> Constant:
-    node.only("to", "saturate", "round_mode")
-    (value,), kind = _constants(reader, node, 1), node.integer("to", 0)
+    kind, (value,) = node.cast_to(), _constants(reader, node, 1)
     if kind not in _CASTS:
         raise node.refused("is to a type that is not understood")
     to_whole = value.dtype.kind == "f" and kind in (_INTEGER, _INT32)
@@ -154,6 +156,8 @@ def _whole(node: Node, left: Constant, right: Constant) -> Constant:
         found = a // b
     else:
         found = {"Add": a + b, "Sub": a - b, "Mul": a * b}[node.kind]
+    if not all(-(2**63) <= number < 2**63 for number in np.ravel(found).tolist()):
+        raise node.refused("computes a whole number that is too large")
     return np.asarray(found, dtype=object).astype(np.int64)
 
 

@@ -52,6 +52,13 @@ class Node:
         if unknown:
             raise self.refused(f"has attributes that are not understood: {sorted(unknown)}")
 
+    def cast_to(self) -> int:
+        """The type that a Cast is to; runtimes do odd things with other options than the usual."""
+        self.only("to", "saturate", "round_mode")
+        if self.integer("saturate", 1) != 1 or self.text("round_mode", "up") != "up":
+            raise self.refused("has options that are not understood")
+        return self.integer("to", 0)
+
     def integer(self, name: str, default: int) -> int:
         return self.attributes[name].integer(3) if name in self.attributes else default
 

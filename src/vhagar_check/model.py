@@ -6,6 +6,7 @@ what each of them becomes, under "The network".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -74,8 +75,7 @@ def _nothing(reader: Reader, node: Node) -> Wire:
 
 
 def _cast(reader: Reader, node: Node) -> Wire:
-    node.only("to", "saturate", "round_mode")
-    if node.integer("to", 0) not in (*_FLOATS, *_HALVES):
+    if node.cast_to() not in (*_FLOATS, *_HALVES):
         raise node.refused("is to a type that is not understood")
     return reader.alias(node)
 
@@ -109,13 +109,31 @@ def _softmax(reader: Reader, node: Node) -> Wire:
     axis = axis_of(node, given, rank)
     if len(wire.shape) != rank or axis != rank - 1 or wire.value.size < 2:
         raise node.refused("is not over the classes")
-    return replace(wire, normalised=True)
+    return replace(wire, normalised=True, positive=node.kind == "Softmax")
 
 
 def _increasing(reader: Reader, node: Node) -> Wire:
     """Drop a strictly increasing function, which is the same for all scores, likewise."""
     node.only()
-    return replace(reader.alias(node), normalised=True)
+    positive = node.kind in ("Exp", "Sigmoid", "Softplus")
+    return replace(reader.alias(node), normalised=True, positive=positive)
+
+
+def _exponential_linear(reader: Reader, node: Node) -> Wire:
+    """Drop a function that is linear above 0 and exponential below, with positive factors."""
+    node.only("alpha", *(["gamma"] if node.kind == "Selu" else []))
+    if not all(0 < node.number(name, 1.0) < math.inf for name in ("alpha", "gamma")):
+        raise node.refused("has a factor that is not positive")
+    return replace(reader.alias(node), normalised=True, positive=False)
+
+
+def _logarithm(reader: Reader, node: Node) -> Wire:
+    """Drop a logarithm of positive numbers, for which it is strictly increasing."""
+    node.only()
+    wire = reader.alias(node)
+    if not wire.positive:
+        raise node.refused("is taken of numbers that may not be positive")
+    return replace(wire, positive=False)
 
 
 Operator = Callable[[Reader, Node], Wire]
@@ -131,6 +149,8 @@ _ALIASES: dict[str, Operator] = {
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
     **dict.fromkeys(("Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh"), _increasing),
+    **dict.fromkeys(("Celu", "Elu", "Selu"), _exponential_linear),
+    "Log": _logarithm,
 }
 _OPERATORS: dict[str, Operator] = {
     "Gemm": arithmetic.gemm,

@@ -218,7 +218,7 @@ class OneImage(Piece):
 def split_box(box: Box, parameter: int, at: float, upper: bool) -> Box:
     """One side of a box that is split at a value of a parameter."""
     low, high = list(box[0]), list(box[1])
-    if not parameter < len(low) or not low[parameter] < at < high[parameter]:
+    if not 0 <= parameter < len(low) or not low[parameter] < at < high[parameter]:
         raise Rejected("a box of parameters is split where it has none or outside its range")
     (low if upper else high)[parameter] = at
     return tuple(low), tuple(high)

@@ -16,6 +16,7 @@ Value = int | bytes
 # The types of constants that are read, by ONNX's number: numpy's type, and the field of values
 # that are not raw.
 _TYPES = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5), 11: ("<f8", 10)}
+_BOOL = 9
 # Floats of 16 bits, which may also be stored as whole numbers: float16 and bfloat16.
 _HALF, _BRAIN = 10, 16
 
@@ -123,13 +124,24 @@ def tensor(message: Message) -> NDArray[Any]:
     if kind not in _TYPES:
         raise Rejected(f"the model has a constant of a type that is not read here ({kind})")
     form, place = _TYPES[kind]
-    if message.all(9):
+    if kind == _BOOL:
+        values = _truth_values(message)
+    elif message.all(9):
         values = message.numbers(9, form)
     elif form in ("<f4", "<f8"):
         values = message.numbers(place, form)
     else:
         values = np.array(message.integers(place), dtype=np.int64).astype(form)
     return _shaped(values, shape)
+
+
+def _truth_values(message: Message) -> NDArray[Any]:
+    """Read truth values, which are 0 or 1: what runtimes make of other numbers is their own."""
+    raw = message.all(9)
+    stored = message.numbers(9, "u1").tolist() if raw else message.integers(5)
+    if not set(stored) <= {0, 1}:
+        raise Rejected("a constant of the model has a truth value other than 0 and 1")
+    return np.array(stored, dtype=np.bool_)
 
 
 def _of_16_bits(message: Message, kind: int, shape: list[int]) -> NDArray[Any]:

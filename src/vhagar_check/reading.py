@@ -25,6 +25,7 @@ class Wire:
     shape: Shape
     waits_for_relu: bool = False  # a ReLU that is applied after the pool that follows
     normalised: bool = False  # by a softmax or a sigmoid, which was dropped
+    positive: bool = False  # after it
 
     @property
     def positions(self) -> Indices:

@@ -52,7 +52,7 @@ class SpectralProver:
         total = float((error * change.size).sum())
         for layer, (part, room) in zip(reversed(range(len(self._free))), others, strict=True):
             largest = (abs(part) + room) / self._region.layers[layer]
-            total += math.sqrt(float((largest**2).sum()) * (1 + _SLACK)) * self._reach[layer]
+            total += _length(largest) * self._reach[layer]
         found = total * (1 + _SLACK) + linear + abs(linear) * _SLACK
         return max(found, 0.0) if math.isfinite(found) else math.inf
 
@@ -66,7 +66,7 @@ class SpectralProver:
                 if not self._is_norm(i, j, square):
                     return [math.inf] * len(self._free)
                 scalings = self._region.inputs[j - 1]
-                length = reach[i - 1] if i else math.sqrt(float((scalings**2).sum()))
+                length = reach[i - 1] if i else _length(scalings)
                 reach[j - 1] += math.sqrt(square) * length * (1 + _SLACK)
         return reach
 
@@ -76,9 +76,7 @@ class SpectralProver:
         right = 1 / (self._region.layers[i - 1] if i else self._region.inputs[j - 1])
         if not len(left) or not len(right):
             return True
-        rows = self._push(right[None], i, j, True)[0] * left
-        columns = self._pull(left[None], i, j, True)[0] * right
-        size = float(rows.max()) * float(columns.max()) * (1 + 1e-9) + TINY
+        size = self._size(i, j, left, right)
         if square >= size:
             return True
         by_rows = len(left) <= len(right)
@@ -94,6 +92,16 @@ class SpectralProver:
             np.concatenate([value, np.full(len(missing), square)]),
         )
         return is_above(rest, room + 4 * HALF_ULP * square)
+
+    def _size(self, i: int, j: int, left: Floats, right: Floats) -> float:
+        """The largest row sum of a scaled block times the largest column sum, in absolute values:
+        at least the squared norm."""
+        rows = self._push(right[None], i, j, True)
+        rows = rows + self._push(0 * right[None], i, j, True, UNDERFLOW) + UNDERFLOW
+        columns = self._pull(left[None], i, j, True)
+        columns = columns + self._pull(0 * left[None], i, j, True, UNDERFLOW) + UNDERFLOW
+        one, other = float((rows[0] * left).max()), float((columns[0] * right).max())
+        return (one + UNDERFLOW) * (other + UNDERFLOW) * (1 + 1e-9) + TINY
 
     def _gram(self, i: int, j: int, left: Floats, right: Floats, by_rows: bool) -> Entries:
         """The Gram matrix of a scaled block on its smaller side, without its zeros."""
@@ -180,6 +188,14 @@ class SpectralProver:
                 yield values[:, self._free[k - 1]]
                 values = values * self._middle[k - 1]
         yield values
+
+
+def _length(values: Floats) -> float:
+    """At least the Euclidean length; divided by the largest value, as squares may underflow."""
+    largest = float(values.max(initial=0.0))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(float(((values / largest) ** 2).sum()) * (1 + _SLACK))
 
 
 def _unit_rows(order: int, widest: int) -> Iterator[tuple[int, Floats]]:

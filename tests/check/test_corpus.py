@@ -23,7 +23,7 @@ from .graphs import GRAPHS
 
 # Models whose last node is ignored.
 WITHOUT_THE_LAST = {
-    *("softmax", "logarithmic_softmax"),
+    *("softmax", "logarithmic_softmax", "logarithm_of_a_softmax", "logarithm_of_a_sigmoid"),
     *(f"{kind.lower()}_last" for kind in INCREASING),
 }
 

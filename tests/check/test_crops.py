@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vhagar_check import neuron_bounds
-from vhagar_check.crops import convolutions, crop, crops
+from vhagar_check.crops import _block_size, convolutions, crop, crops
 from vhagar_check.formula import Bounds
 from vhagar_check.layers import Conv, Dense, Linear, Network
 from vhagar_check.neuron_bounds import quick_bounds
@@ -81,6 +81,93 @@ def test_nothing_outside_of_a_crop_matters(kind: str) -> None:
             np.maximum(layer.forward(layer.kernel, x) + layer.bias, 0.0) for x in (z, other)
         )
     np.testing.assert_array_equal(z[:, part.outputs], other[:, part.outputs])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_block_computes_its_part(kind: str) -> None:
+    """Blocks that begin and end anywhere, of layers with steps too."""
+    layers = convolutions(network(kind), 1)
+    assert layers is not None
+    z = np.random.default_rng(3).normal(size=(1, int(np.prod(SHAPE))))
+    values = z
+    for layer in layers:
+        values = np.maximum(layer.forward(layer.kernel, values) + layer.bias, 0.0)
+    _, height, width = layers[-1].out_shape
+    for row in range(height):
+        for column in range(width):
+            part = crop(layers, ((row, height), (column, min(column + 2, width))))
+            value = z[:, part.pixels]
+            for (layer,) in part.network.stages:
+                value = np.maximum(layer.forward(layer.kernel, value) + layer.bias, 0.0)
+            np.testing.assert_allclose(value, values[:, part.outputs], rtol=1e-13, atol=1e-13)
+
+
+def test_blocks_are_as_large_as_the_cache_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = convolutions(network("plain"), 1)
+    assert layers is not None
+    assert layers[-1].out_shape == (6, 5, 4)
+    assert _block_size(layers) == 5
+    for size in range(1, 6):
+        rows, columns = min(size, 5), min(size, 4)
+        seen = crop(layers, ((0, rows), (0, columns)))
+        entries = 6 * rows * columns * max(len(seen.units[0]), len(seen.pixels))
+        monkeypatch.setattr("vhagar_check.crops._MOST_ENTRIES", entries)
+        assert _block_size(layers) == size
+        monkeypatch.setattr("vhagar_check.crops._MOST_ENTRIES", entries - 1)
+        assert _block_size(layers) == max(size - 1, 1)
+
+
+def conv(
+    shape: tuple[int, ...],
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+    kernel: tuple[int, int] = (2, 3),
+    dilation: tuple[int, int] = (1, 1),
+) -> Conv:
+    weight = np.ones((2, shape[0], *kernel))
+    return Conv(weight, np.zeros(2), shape, (1, 1), padding, dilation, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("side", range(4))
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 1), (1, 2)])
+def test_windows_of_nothing_but_padding(side: int, dilation: tuple[int, int]) -> None:
+    """On every side, as wide as a window, which is as wide as its steps make it."""
+    spans = (dilation[0] * 1 + 1, dilation[1] * 2 + 1)
+    for more, fine in ((0, False), (-1, True)):
+        padding = [0] * 4
+        padding[side] = spans[side % 2] + more
+        layer = conv(SHAPE, tuple(padding), dilation=dilation)
+        last = Dense(np.ones((3, layer.out_size)), np.zeros(3))
+        found = convolutions(Network(((layer,), (last,)), SHAPE), 0)
+        assert (found is not None) == fine
+
+
+def test_linear_units_and_other_shapes_end_a_row_of_convolutions() -> None:
+    first = conv(SHAPE)
+    second = conv(first.out_shape)
+    last = Dense(np.ones((3, second.out_size)), np.zeros(3))
+    stages = ((first,), (second,), (last,))
+    assert convolutions(Network(stages, SHAPE), 1) == [first, second]
+    units = np.zeros(first.out_size, dtype=np.bool_)
+    units[0] = True
+    linear = Network(stages, SHAPE, (units, None))
+    assert convolutions(linear, 1) is None
+    assert convolutions(linear, 0) == [first]
+    behind = np.zeros(second.out_size, dtype=np.bool_)
+    behind[0] = True
+    assert convolutions(Network(stages, SHAPE, (None, behind)), 1) == [first, second]
+    rows, columns = first.out_shape[1:]
+    turned = conv((first.out_shape[0], columns, rows))
+    other = ((first,), (turned,), (Dense(np.ones((3, turned.out_size)), np.zeros(3)),))
+    assert convolutions(Network(other, SHAPE), 1) is None
+    pair = ((first, second), (last,))
+    assert convolutions(Network(pair, SHAPE), 0) is None
+    third = conv(second.out_shape)
+    wrong = conv((2, second.out_shape[2], second.out_shape[1]))
+    ends = Dense(np.ones((3, wrong.out_size)), np.zeros(3))
+    assert convolutions(Network(((first,), (second,), (wrong,), (ends,)), SHAPE), 2) is None
+    ends = Dense(np.ones((3, third.out_size)), np.zeros(3))
+    fine = Network(((first,), (second,), (third,), (ends,)), SHAPE)
+    assert convolutions(fine, 2) == [first, second, third]
 
 
 @pytest.mark.parametrize("kind", mostly_slow(list(KINDS), 3))

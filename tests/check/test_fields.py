@@ -12,13 +12,14 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from vhagar.errors import InvalidNetwork, VhagarError
+from vhagar.errors import InvalidNetwork, UnsupportedOperator, VhagarError
 from vhagar.network import read_onnx
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
@@ -159,6 +160,76 @@ def type_of_33_bits() -> bytes:
     return _with_graph(model, model.graph.SerializeToString() + field(5, odd))
 
 
+def _choosing(condition: TensorProto) -> bytes:
+    """Scores that are chosen by a constant."""
+    model = plain_model(np.eye(2))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Where", ["c", "h", "k"], ["y"]),
+    ]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    other = numpy_helper.from_array(np.array([[7.0, 8.0]], dtype=np.float32), "k")
+    model.graph.initializer.extend([condition, other])
+    return model.SerializeToString()
+
+
+def truth_value_of_256() -> bytes:
+    return _choosing(TensorProto(name="c", data_type=9, dims=[1, 2], int32_data=[256, 0]))
+
+
+def truth_value_of_2() -> bytes:
+    return _choosing(TensorProto(name="c", data_type=9, dims=[1, 2], raw_data=bytes([2, 0])))
+
+
+def _cast(constant: bool, **options: Any) -> bytes:
+    """A Cast of the weights, or of the scores, with odd options."""
+    model = plain_model(np.eye(2))
+    model.opset_import[0].version = 22
+    names = (("w", "v"), ("x", "v")) if constant else (("x", "h"), ("h", "w"))
+    cast = helper.make_node("Cast", [names[0][0]], [names[0][1]], to=1, **options)
+    product = helper.make_node("MatMul", list(names[1]), ["y"])
+    del model.graph.node[:]
+    model.graph.node.extend([cast, product])
+    return model.SerializeToString()
+
+
+def saturated_cast() -> bytes:
+    return _cast(False, saturate=-3)
+
+
+def unsaturated_cast() -> bytes:
+    return _cast(True, saturate=0)
+
+
+def cast_rounded_down() -> bytes:
+    return _cast(True, round_mode="down")
+
+
+def saturated_comparison() -> bytes:
+    """onnxruntime computes something else with the number that is no truth value."""
+    model = plain_model(np.eye(2))
+    model.opset_import[0].version = 22
+    nodes = [
+        helper.make_node("Greater", ["x", "k"], ["g"]),
+        helper.make_node("Cast", ["g"], ["c"], to=1, saturate=-3),
+        helper.make_node("Mul", ["x", "c"], ["h"]),
+        helper.make_node("MatMul", ["h", "w"], ["y"]),
+    ]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(2, dtype=np.float32), "k"))
+    return model.SerializeToString()
+
+
+def half_of_17_bits() -> bytes:
+    model = plain_model(np.eye(2))
+    model.graph.initializer[0].CopyFrom(
+        TensorProto(name="w", data_type=10, dims=[2, 2], int32_data=[15360, 0, 0, 2**16 + 15360])
+    )
+    return model.SerializeToString()
+
+
 FORGED: list[Callable[[], bytes]] = [
     constant_with_two_tensors,
     sparse_constant,
@@ -169,6 +240,13 @@ FORGED: list[Callable[[], bytes]] = [
     two_versions,
     unknown_field,
     type_of_33_bits,
+    truth_value_of_256,
+    truth_value_of_2,
+    saturated_cast,
+    unsaturated_cast,
+    cast_rounded_down,
+    saturated_comparison,
+    half_of_17_bits,
 ]
 
 
@@ -180,7 +258,7 @@ def test_both_readers_refuse_what_can_be_read_in_two_ways(
     path.write_bytes(forge())
     with pytest.raises(Rejected):
         read_model(path.read_bytes())
-    with pytest.raises(InvalidNetwork):
+    with pytest.raises((InvalidNetwork, UnsupportedOperator)):
         read_onnx(path)
 
 

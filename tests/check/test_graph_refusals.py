@@ -50,6 +50,18 @@ def _sigmoid_inside(b: Build) -> str:
     return b.dense(b("Sigmoid", b("Flatten", "x")), 3, 32)
 
 
+def _logarithm_of_scores(b: Build) -> str:
+    return b("Log", b("Flatten", "x"))
+
+
+def _exponential_unit_that_falls(b: Build) -> str:
+    return b("Elu", b("Flatten", "x"), alpha=-1.0)
+
+
+def _exponential_unit_inside(b: Build) -> str:
+    return b.dense(b("Selu", b("Flatten", "x")), 3, 32)
+
+
 def _softmax_over_the_image(b: Build) -> str:
     return b("Softmax", "x")
 
@@ -101,6 +113,9 @@ def _gather_outside(b: Build) -> str:
 REFUSED: dict[str, tuple[Case, str]] = {
     "gelu": (_of("Gelu"), "Gelu"),
     "sigmoid inside": (_sigmoid_inside, "last one alone"),
+    "logarithm of scores": (_logarithm_of_scores, "may not be positive"),
+    "exponential unit that falls": (_exponential_unit_that_falls, "not positive"),
+    "exponential unit inside": (_exponential_unit_inside, "last one alone"),
     "a jump": (_jump, "meet at the limit"),
     "a jump beside the limit": (_jump_beside, "meet at the limit"),
     "a choice between others": (_choice_of_others, "meet at the limit"),
@@ -149,6 +164,22 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "negative variance": (
         _of("BatchNormalization", [1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1.0, -1.0]),
         "positive",
+    ),
+    "a shape of two values": (
+        lambda b: b("Reshape", "x", b("Shape", "x", b.constant(0.0))),
+        "several values",
+    ),
+    "a size of two values": (
+        lambda b: b("Reshape", "x", b("Size", "x", b.constant(0.0))),
+        "several values",
+    ),
+    "a sum that is too large": (
+        lambda b: b("Reshape", "x", b("Add", b.integers(2**62, 1), b.integers(2**62, 1))),
+        "too large",
+    ),
+    "a product that is too large": (
+        lambda b: b("Reshape", "x", b("Mul", b.integers(-(2**62), 1), b.integers(4, 1))),
+        "too large",
     ),
     "wrong axes": (_of("ReduceMean", axes=[7]), "axis"),
     "a batch reduced away": (_of("ReduceMax", axes=[0], keepdims=0), "batch"),

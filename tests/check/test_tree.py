@@ -179,7 +179,8 @@ def test_a_split_by_an_entry_narrows_its_range() -> None:
         (entry_split(0, 0, 3.5), "value that is not a whole number"),
         (entry_split(0, 0, np.nan), "two sides"),
         (entry_split(0, 0, np.inf), "value that is not a whole number"),
-        (entry_split(0, 0, 2.0**53), "value that is not a whole number"),
+        (entry_split(0, 0, 2.0**52), "value that is not a whole number"),
+        (entry_split(0, 0, -(2.0**52)), "value that is not a whole number"),
         (entry_split(0, 0, 3.0)[:1], "single child"),
         ([entry_split(0, 0, 3.0)[0], entry_split(0, 0, 4.0)[1]], "two sides"),
         ([entry_split(0, 0, 3.0)[0], entry_split(0, 1, 3.0)[1]], "two sides"),
@@ -264,3 +265,19 @@ def test_slopes_and_other_steps_are_not_mixed(slopes: bool) -> None:
 def test_slopes_are_those_of_relus(layer: int, neuron: int) -> None:
     with pytest.raises(Rejected):
         _by_slopes(slope(0, layer, neuron))
+
+
+def test_whole_numbers_up_to_the_largest_may_be_split_at() -> None:
+    """Every whole number below has its neighbours in float64."""
+    for at in (2.0**52 - 1, 1 - 2.0**52):
+        assert whole_tree(entry_split(0, 0, at)).count == 3
+
+
+def test_a_tree_that_boxes_prove_has_no_children() -> None:
+    rows = np.array([tuple(record) for record in decision(1, 0, 1)], dtype=RECORD)
+    made = pieces("linf(0.25)", DOMAIN, True)
+    fine = Tree([Root(1, 0, boxes=True), Root(1, 0)], rows, _network(), made)
+    assert fine.count == 4
+    for roots in ([Root(1, 0), Root(1, 0, boxes=True)], [Root(1, 0, boxes=True)] * 2):
+        with pytest.raises(Rejected, match="boxes prove has children"):
+            Tree(roots, rows, _network(), made)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from vhagar.cli import main as command_line
@@ -51,6 +52,9 @@ def folder(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("settings.toml").write_text("timeout = 1\n")
     Path("own.py").write_text("import vhagar\nown = vhagar.UserPerturbation(matrix=None)\n")
     Path("study.toml").write_text('[study]\nnetworks = ["model.onnx"]\n')
+    whole = onnx.load("model.onnx")
+    onnx.save(whole, "split.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    Path("split.toml").write_text('[study]\nnetworks = ["split.onnx"]\n')
     Path("hard.onnx").hardlink_to("model.onnx")
     Path("soft.onnx").symlink_to("model.onnx")
     return tmp_path
@@ -70,6 +74,9 @@ OVER_INPUTS = [
     [*VERIFY, "--certificate", "hard.onnx"],
     [*VERIFY, "--certificate", "soft.onnx"],
     [*VERIFY, *JUNIT, "model.onnx"],
+    ["verify", "split.onnx", *QUESTION, "--certificate", "w.bin"],
+    ["export", "split.onnx", *QUESTION, "--delta", "1", "--vnnlib", "w.bin"],
+    ["sweep", "split.toml", "--store", "new.db", *JUNIT, "w.bin"],
     ["verify", "model.onnx", "--perturbation", "own.py:own", "--source", "0", "--json", "own.py"],
     ["domain", "fit", "images.npz", "-o", "images.toml"],
     ["domain", "fit", "images.npz", "-o", "new.toml", "--plot", "images.npz"],

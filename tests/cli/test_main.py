@@ -341,7 +341,9 @@ MIP = ("--engine", "mip")
         (["attack", "MODEL", *VERIFY, "--without", "luck"], "starts, aim, lagrangian"),
         (["confidence", "MODEL", "--class", "3"], "source class 3"),
         (["confidence", "MODEL"], "required: --class"),
-        ([], "required: COMMAND"),
+        (["verfy", "MODEL"], "no command 'verfy'; did you mean verify?"),
+        (["quux"], "no command 'quux'; the commands are verify, attack"),
+        (["inspect", "."], ". is a folder"),
     ],
 )
 def test_bad_input(
@@ -365,6 +367,28 @@ def test_bad_input(
     assert "vhagar: error: " in printed.err
     assert message in printed.err
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("words", [[], ["domain"], ["baseline"]])
+def test_a_command_without_its_name_shows_the_help(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert "examples:" in printed.out
+    assert not printed.err
+
+
+def test_errors_are_not_broken_within_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(["verfy"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 1
+    assert all(len(line) <= 60 for line in lines)
+    assert " ".join(lines).endswith(", convert, completion")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -556,3 +580,23 @@ def test_every_option_is_documented(command: str, capsys: pytest.CaptureFixture[
     assert "--timeout" in options
     for option in options:
         assert re.search(rf"^\| `{option}[ `]", text, re.MULTILINE), option
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verify"],
+        ["attack"],
+        ["confidence"],
+        ["sweep"],
+        ["local"],
+        ["compare"],
+        ["baseline", "marabou"],
+    ],
+)
+def test_every_command_that_searches_takes_a_number_of_workers(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    assert "--workers N" in capsys.readouterr().out

@@ -73,7 +73,7 @@ def test_the_end(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "target 1: [0, 8.00]",
         "target 3: [16.21, 16.78]",
-        "interval: [16.21, 16.78], gap 0.57 (3.3 %)",
+        "interval: [16.21, 16.78], gap 0.57 (3.4 %)",
         "status:   the time was up, after 1:40 min",
         "wrote:    out.json",
         "the answer",

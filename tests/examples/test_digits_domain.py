@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -11,19 +9,13 @@ import pytest
 
 from vhagar import Domain, Status
 
-FILE = Path(__file__).parents[2] / "examples" / "digits_domain.py"
+from .loading import example_named
 
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
-    found = spec_from_file_location("digits_domain_example", FILE)
-    assert found is not None
-    assert found.loader is not None
-    module = module_from_spec(found)
-    sys.modules[found.name] = module  # where dataclasses look their module up
-    found.loader.exec_module(module)
-    return module
+    return example_named("digits_domain")
 
 
 def test_both_bounds_are_closed_and_drawn(example: ModuleType, tmp_path: Path) -> None:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
 from torch import nn
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from .loading import example_named
 
 
 @pytest.fixture(scope="module")
 def intervals() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("intervals", EXAMPLES / "interval_training.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return example_named("interval_training")
 
 
 def test_no_image_of_a_ball_is_worse(intervals: ModuleType) -> None:

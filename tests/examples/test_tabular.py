@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -13,20 +11,13 @@ from vhagar import Status
 from vhagar.perturbation.domain.file import read_domain
 
 from ..marks import mostly_slow
-
-FILE = Path(__file__).parents[2] / "examples" / "tabular.py"
+from .loading import example_named
 
 
 @pytest.fixture(scope="module")
 def tabular() -> ModuleType:
     pytest.importorskip("sklearn", reason="the tables come with scikit-learn")
-    found = spec_from_file_location("tabular_example", FILE)
-    assert found is not None
-    assert found.loader is not None
-    module = module_from_spec(found)
-    sys.modules[found.name] = module  # where dataclasses look their module up
-    found.loader.exec_module(module)
-    return module
+    return example_named("tabular")
 
 
 @pytest.mark.parametrize("number", mostly_slow([2, 0, 1, 3, 4], 5))

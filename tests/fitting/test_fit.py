@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from vhagar.errors import InvalidInput
 from vhagar.fitting import box_around, fit_box, fit_components
 from vhagar.fitting.data_rows import unlikely_weights
 from vhagar.fitting.picture import bar_labels, draw_domain, is_image, panels, samples
+from vhagar.fitting.sources import data_shape
 from vhagar.fitting.words import coverage_lines, domain_lines
 from vhagar.perturbation.domain.linear_rows import linear_rows
 
@@ -192,3 +195,17 @@ def test_one_is_not_several() -> None:
     row = linear_rows({0: 1.0}, 12, at_most=0.5)
     lines = domain_lines(Domain((1, 3, 4), rows=[row], fixed={0: 0.25}))
     assert lines[-2:] == ["1 entry has one value", "1 linear row"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [((4,), (4,)), ((3, 4), (1, 3, 4)), ((1, 3, 4),) * 2]
+)
+def test_the_shape_of_one_stored_input(
+    shape: tuple[int, ...], expected: tuple[int, ...], tmp_path: Path
+) -> None:
+    np.save(tmp_path / "one.npy", np.zeros(shape))
+    assert data_shape(tmp_path / "one.npy") == expected
+    np.save(tmp_path / "many.npy", np.zeros((7, *shape)))
+    assert data_shape(tmp_path / "many.npy", 2) == expected
+    np.savez(tmp_path / "many.npz", x=np.zeros((7, *shape)), y=np.zeros(7))
+    assert data_shape(tmp_path / "many.npz") == expected

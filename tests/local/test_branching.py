@@ -46,3 +46,19 @@ def test_devices_by_name() -> None:
     assert device_named("auto") is CPU
     with pytest.raises(InvalidInput, match="no CUDA GPU"):
         device_named("cuda")
+
+
+def test_a_search_is_promising_once_its_worst_value_has_halved() -> None:
+    """Until then its box may be divided, which begins the search anew."""
+    network, compact, _ = compact_of(0, 0.4)
+    start = np.zeros((1, network.classes))
+    start[0, :2] = 1.0, -1.0
+    search = VersionSearch(compact, start)
+    search.begin()
+    assert not search.is_promising
+    assert search._open is not None
+    worst = search._open.values.max()
+    assert worst > 0
+    for share, promising in ((0.6, False), (0.4, True)):
+        search._open.values[:] = share * worst
+        assert search.is_promising is promising

@@ -198,6 +198,17 @@ def test_the_engine_has_as_many_workers_as_it_is_given(
     assert seen == [expected]
 
 
+def test_the_engine_tells_how_far_it_is() -> None:
+    problem = LocalProblem(network(0), perturbation="linf(0.3)", image=image(0))
+    seen: list[Any] = []
+    result = verify_local(
+        problem, engine=engine_named("mip"), relative_gap=1e-3, on_progress=seen.append
+    )
+    assert seen
+    assert all(each.lower <= result.upper and result.lower <= each.upper for each in seen)
+    assert "open nodes" not in seen[-1].words()
+
+
 def test_an_interruption_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt

@@ -122,7 +122,7 @@ def test_no_location_is_outside_as_well(build: type, folders: Path) -> None:
 def test_data_that_does_not_fit_is_refused(
     build: type, folders: Path, entries: dict[str, str]
 ) -> None:
-    with pytest.raises(InvalidNetwork, match="cannot be"):
+    with pytest.raises(InvalidNetwork, match=r"cannot be|no whole number"):
         read_onnx(save(external_model(build, **entries), folders))
 
 
@@ -131,3 +131,25 @@ def test_a_model_reached_through_a_link_still_finds_its_data(build: type, folder
     link = folders.parent / "linked.onnx"
     link.symlink_to(path)
     assert read_onnx(link).classes == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("location", "other.bin"), "two entries"),
+        (("offset", " 16"), "no whole number"),
+        (("offset", "1_6"), "no whole number"),
+        (("length", "-1"), "no whole number"),
+        (("prepacked_0", "gemm|0|96|1"), "of another kind"),
+        (("basepath", "/tmp"), "of another kind"),
+    ],
+)
+def test_entries_that_can_be_read_in_two_ways_are_refused(
+    build: type, tmp_path: Path, more: tuple[str, str], words: str
+) -> None:
+    (tmp_path / "weights.bin").write_bytes(WEIGHT.tobytes())
+    model = external_model(build, location="weights.bin")
+    model.graph.initializer[0].external_data.add(key=more[0], value=more[1])
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InvalidNetwork, match=words):
+        read_onnx(tmp_path / "model.onnx")

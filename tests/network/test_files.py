@@ -44,6 +44,7 @@ def exported() -> bytes:
 
 FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "gzip": (lambda: gzip.compress(b"model"), "gunzip --keep"),
+    "a web page": (lambda: b"<!DOCTYPE html><title>404</title>", "download the model again"),
     "a Git LFS pointer": (
         lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
         "git lfs pull",

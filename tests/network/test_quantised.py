@@ -171,6 +171,23 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["convert", str(given), "-o", str(given)]) == 2
 
 
+def test_a_quantisation_that_cannot_be_converted_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = tmp_path / "dynamic.onnx"
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"])
+    product = helper.make_node("MatMulInteger", ["q", "w", "zero"], ["y"])
+    weights = numpy_helper.from_array(np.ones((3, 2), np.uint8), "w")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.INT32, [1, 2])
+    graph = helper.make_graph([node, product], "g", [x], [y], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), given)
+    assert main(["convert", str(given), "-o", str(tmp_path / "real.onnx")]) == 2
+    said = capsys.readouterr().err
+    assert "MatMulInteger" in said
+    assert "export the model before its quantisation" in said
+
+
 def test_a_program_is_loaded_only_if_it_is_trusted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from vhagar.network import AbstractLinear, read_onnx
 
@@ -256,3 +257,19 @@ def _sprinkle(builder: Builder, shape: tuple[int, ...], rng: np.random.Generator
         values = rng.uniform(0.5, 2, np.where(kept, shape, 1)) * rng.choice([-1, 1])
         values = values if rng.random() < 0.7 else values[None]
         builder.add(kind, values, first=kind != "Div" and rng.random() < 0.3)
+
+
+def test_a_cast_to_single_precision_rounds(build: type, save: Callable) -> None:
+    """As every runtime does, and the checker."""
+    weight = np.random.default_rng(3).normal(size=(4, 3))
+    builder = build((4,))
+    builder.add("MatMul", np.eye(4))
+    model = builder.model()
+    node = helper.make_node("Cast", ["double"], ["single"], to=TensorProto.FLOAT)
+    product = helper.make_node("MatMul", [model.graph.node[-1].output[0], "single"], ["scores"])
+    model.graph.node.extend([node, product])
+    model.graph.initializer.append(numpy_helper.from_array(weight, "double"))
+    model.graph.output[0].name = "scores"
+    network = read_onnx(save(model))
+    expected = weight.astype(np.float32).astype(np.float64)
+    np.testing.assert_array_equal(network.forward(np.eye(4)), expected)

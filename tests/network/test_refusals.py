@@ -25,6 +25,20 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
     "a smooth activation": (
         lambda b: b.add("Sigmoid").add("Relu"), "Sigmoid", "only piecewise-linear networks",
     ),
+    "an exponential unit inside": (
+        lambda b: b.add("Elu").add("Relu"), "Elu", "only piecewise-linear networks",
+    ),
+    "an exponential unit that falls": (
+        lambda b: b.add("Elu", alpha=-1.0), "Elu", "not positive",
+    ),
+    "a logarithm of any number": (lambda b: b.add("Log"), "Log", "only piecewise-linear networks"),
+    "a logarithm of a tangent": (
+        lambda b: b.add("Tanh").add("Log"), "Tanh", "operator Log at node 'the_log1': is smooth",
+    ),
+    "a logarithm inside": (
+        lambda b: b.add("Sigmoid").add("Log").add("Relu"), "Sigmoid",
+        "operator Log at node 'the_log1': is smooth",
+    ),
     "a custom domain": (lambda b: b.add("Relu", domain="elsewhere"), "Relu", "is not supported"),
     "a product of data": (lambda b: b.add("Mul", "image"), "Mul", "not linear"),
     "a matrix product of data": (lambda b: b.add("MatMul", "image"), "MatMul", "not linear"),
@@ -413,7 +427,9 @@ def test_files_that_are_no_models(save: Callable, content: bytes) -> None:
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    for path in (tmp_path / "lost.onnx", tmp_path, "no\0name"):
+    for path in (tmp_path / "lost.onnx", "no\0name"):
         with pytest.raises(InvalidInput, match="no model file"):
             read_onnx(path)
+    with pytest.raises(InvalidInput, match="is a folder"):
+        read_onnx(tmp_path)
     assert issubclass(InvalidInput, VhagarError)

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Domain, Problem, Zonotope, linear_rows, verify
+from vhagar import Problem, verify
 
 from ..marks import campaign_from
 from .cases import Case
 from .exact import Truth, exact_optimum
-from .test_domain import ENGINES, random_box, require_true
+from .random_domains import random_conditions
+from .test_domain import ENGINES, require_true
 from .test_engines import RELATIVE_GAP, require_sound, require_tight
 
 # So many cases are part of every run.
@@ -47,35 +48,6 @@ def problem_of(number: int) -> Problem:
         clip=given.clip,
         domain=random_conditions(given.domain, np.random.default_rng([29, number])),
     )
-
-
-def random_conditions(domain: Domain, rng: np.random.Generator) -> Domain:
-    """Some of: rows, an equality, an order, whole numbers, a one-hot group, a zonotope."""
-    box, size = random_box(domain, rng), domain.size
-    low, high = box.low.copy(), box.high.copy()
-    inside = rng.uniform(low, high)
-    chosen, groups = rng.permutation(size), {}
-    binary = domain.lower <= 0 and domain.upper >= 1
-    if binary and rng.random() < 0.4:
-        (k,), low[chosen[0]], high[chosen[0]] = chosen[:1].tolist(), domain.lower, domain.upper
-        groups["integer"], inside[k] = [k], 1.0
-    if binary and size >= 5 and rng.random() < 0.4:
-        hot = chosen[1:4].tolist()
-        low[hot], high[hot], inside[hot] = domain.lower, domain.upper, (1.0, 0.0, 0.0)
-        groups["one_hot"] = [hot]
-    if rng.random() < 0.3:
-        pair = sorted(chosen[-2:].tolist(), key=lambda k: inside[k])
-        groups["ordered"] = [pair]
-    rows = []
-    if rng.random() < 0.7:
-        weights = np.round(rng.normal(size=(int(rng.integers(1, 3)), size)), 3)
-        rows.append(linear_rows(weights, size, at_most=weights @ inside + rng.uniform(0, 0.3)))
-    zonotope = None
-    if rng.random() < 0.3:
-        parts = rng.normal(size=(2, size)) * domain.width / 3
-        zonotope = Zonotope(inside, parts, rng.uniform(0.2, 1.0, 2), 0.1 * domain.width)
-    span = (domain.lower, domain.upper)
-    return Domain(domain.shape, low, high, range=span, rows=rows, zonotope=zonotope, **groups)
 
 
 @cache

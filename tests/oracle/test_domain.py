@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Domain, Problem, Status, verify
+from vhagar import Problem, Status, verify
 from vhagar.network.onnx_writer import onnx_bytes
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.mip.engine import Mip
@@ -18,6 +18,7 @@ from vhagar_check import Verdict, check
 from ..marks import campaign_from
 from .cases import Case
 from .exact import Truth, exact_optimum, overall
+from .random_domains import random_box
 from .test_engines import RELATIVE_GAP, require_sound, require_tight
 
 ENGINES = {
@@ -57,16 +58,6 @@ def problem_of(number: int) -> Problem:
         clip=given.clip,
         domain=random_box(given.domain, rng),
     )
-
-
-def random_box(domain: Domain, rng: np.random.Generator) -> Domain:
-    """Ends at random, on a grid or at the range's; some entries fixed, some whole."""
-    ends = np.sort(rng.uniform(domain.lower, domain.upper, (2, domain.size)), axis=0)
-    kind = rng.integers(5, size=domain.size)
-    ends[0] = np.where(kind < 2, domain.lower, ends[0])
-    ends[1] = np.where((kind == 1) | (kind == 2), domain.upper, ends[1])
-    ends[1] = np.where(kind == 4, ends[0], ends[1])
-    return Domain(domain.shape, *ends, range=(domain.lower, domain.upper), name="box")
 
 
 @cache

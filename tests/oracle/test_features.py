@@ -19,7 +19,7 @@ from vhagar_check import check
 from ..marks import campaign_from
 from .cases import Case
 from .exact import Truth, exact_optimum, overall
-from .test_domain import random_box
+from .random_domains import random_box
 from .test_engines import RELATIVE_GAP, require_sound, require_tight
 
 ENGINES = {"bab": Bab(), "bab, gpu": Bab(gpu=True), "mip": Mip()}

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vhagar import Domain, Problem, Status, verify
+from vhagar import Problem, Status, verify
 
 from ..marks import campaign_from
 from .cases import Case
 from .exact import Truth, exact_optimum
-from .test_domain import random_box, require_true
+from .random_domains import random_groups
+from .test_domain import require_true
 from .test_engines import RELATIVE_GAP, require_sound, require_tight
 
 # So many cases are part of every run.
@@ -42,23 +43,6 @@ def problem_of(number: int) -> Problem:
         clip=given.clip,
         domain=random_groups(given.domain.shape, span, rng),
     )
-
-
-def random_groups(
-    shape: tuple[int, ...], span: tuple[float, float], rng: np.random.Generator
-) -> Domain:
-    """Whole numbers, and if there is room for them, one-hot entries and an order."""
-    box = random_box(Domain(shape, *span), rng)
-    low, high, size = box.low.copy(), box.high.copy(), box.size
-    chosen, groups = rng.permutation(size).tolist(), {}
-    if size >= 4 and rng.random() < 0.6:
-        hot, chosen = chosen[:3], chosen[3:]
-        low[hot], high[hot], groups["one_hot"] = *span, [hot]
-    whole = chosen[: int(rng.integers(1, 4))]
-    low[whole], high[whole], groups["integer"] = *span, whole
-    if len(whole) >= 2 and rng.random() < 0.3:
-        groups["ordered"] = [whole[:2]]
-    return Domain(shape, low, high, range=span, **groups)
 
 
 @cache

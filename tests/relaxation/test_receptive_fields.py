@@ -114,3 +114,13 @@ def test_a_local_piece_supports_what_the_whole_does(text: str, clip: bool) -> No
         a[:, pixels], b[:, pixels] = rng.normal(size=(2, 4, len(pixels)))
         here = part.support(a[:, columns], b[:, columns]).value
         np.testing.assert_allclose(here, piece.support(a, b).value, atol=1e-9)
+
+
+@pytest.mark.parametrize(("text", "clip"), PERTURBATIONS)
+def test_a_local_piece_of_no_pixel_supports_nothing(text: str, clip: bool) -> None:
+    """A neuron whose weights are all 0 has such a part."""
+    for piece in pieces_of(text, clip, Domain(SHAPE, -0.5, 1.0)):
+        part, columns = piece.local(np.zeros(0, dtype=np.int64))
+        assert part.domain.size == len(columns) > 0
+        nothing = np.zeros((1, len(columns)))
+        assert 0 <= part.support(nothing, nothing).value[0] < 1e-300

@@ -8,7 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from vhagar.result.evidence import estimate_words
 from vhagar.result.numbers import down, gap, interval, percent, seconds, share, span, up
+from vhagar.result.values import Estimate
 
 
 def _random_intervals() -> list[tuple[float, float]]:
@@ -88,3 +90,26 @@ def test_shares_are_rounded_down_and_only_none_is_nothing(part: int, whole: int,
 )
 def test_seconds(value: float, text: str) -> None:
     assert seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        (0.0, 1.0, "100.0"),
+        (0.98999, 1.0, "1.1"),
+        (0.9000001, 1.0, "10.0"),
+        (0.999, 1.0, "0.11"),
+        (0.9989, 1.0, "0.12"),
+        (1 - 1e-9, 1.0, "1.1e-07"),
+    ],
+)
+def test_a_gap_is_rounded_up(lower: float, upper: float, expected: str) -> None:
+    shown = gap(lower, upper).split("(")[1].removesuffix(" %)")
+    assert Fraction(shown) >= 100 * (Fraction(upper) - Fraction(lower)) / Fraction(upper)
+    assert shown == expected
+
+
+def test_an_estimate_holds_what_its_rounding_leaves_out() -> None:
+    estimate = Estimate(mean=1.23456, half_width=1e-6, samples=100, level=0.05)
+    mean, room = estimate_words(estimate, "3").split(" (")[0].split(" +- ")
+    assert Fraction(mean) + Fraction(room) >= Fraction(1.23456) + Fraction(1e-6)

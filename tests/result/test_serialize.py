@@ -28,6 +28,7 @@ from vhagar.result import (
     Estimate,
     Interval,
     Moment,
+    PlausibleWitness,
     Result,
     Status,
     Witness,
@@ -37,6 +38,9 @@ from vhagar.result.serialize import check_writable, to_dict, to_json, write_byte
 DOCUMENT = Path(__file__).parents[2] / "docs" / "json.md"
 # Objects whose keys depend on the run, and how the documentation writes such a key.
 OPEN_KEYS = {"targets": "<class>", "timings": "<phase>", "witness.parameters": "<name>"}
+
+# Objects with the fields of others, which are documented once.
+AS_ABOVE = {"plausible.witness": "witness", "plausible.nearest": "nearest"}
 
 
 @pytest.fixture
@@ -82,6 +86,7 @@ def result(problem: Problem) -> Result:
         max_confidence=Interval(2.0, 2.5, BoundKind.SOLVER),
         coverage=Coverage(10, CoverageCounts(5, 3, 1), CoverageCounts(4, 3, 0), 1.75, 0.5),
         nearest=Neighbour(7, np.array([0.5, 0.25]), 1, 0.125),
+        plausible=PlausibleWitness(witness, Neighbour(8, np.array([0.5, 0.5]), 1, 0.25), 0.9),
         certificate=Path("a proof.cert"),
         estimate=Estimate(0.25, 0.125, 100, 0.05),
     )
@@ -94,7 +99,7 @@ def _fields(value: Any, path: str = "") -> set[str]:
         for key, item in value.items():
             name = OPEN_KEYS.get(path, key)
             inner = f"{path}.{name}" if path else name
-            found |= {inner} | _fields(item, inner)
+            found |= {inner} | _fields(item, AS_ABOVE.get(inner, inner))
         return found
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return set().union(*(_fields(item, f"{path}[]") for item in value))
@@ -114,6 +119,7 @@ def test_the_documented_example_has_exactly_the_fields() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     # No run has them all: estimates belong to random sampling, conventions to some models.
     parts = ("estimate.", "problem.convention.", "problem.scores.", "problem.domain.", "nearest")
+    parts = (*parts, "plausible")
     elsewhere = {field for field in _documented() if field.startswith(parts)}
     assert elsewhere
     assert _fields(json.loads(example)) == _documented() - elsewhere

@@ -155,7 +155,7 @@ def test_the_summary_ends_with_the_answer(make_result: Make, make_witness: Make)
     result = make_result(24.0, Status.TIMEOUT, make_witness(16.0))
     first, *rest, last = result.summary().splitlines()
     assert first == "tiny, linf(0.1), class 2 to 3"
-    assert rest[0] == "interval: [16.00, 24.00], gap 8.00 (33.3 %)"
+    assert rest[0] == "interval: [16.00, 24.00], gap 8.00 (33.4 %)"
     assert last == str(result)
 
 

@@ -16,9 +16,10 @@ import pytest
 
 from vhagar import Network, Problem, Progress, Result, Status, max_confidence, verify
 from vhagar.errors import SolverFailure
-from vhagar.network import Affine, Relu
+from vhagar.network import Affine, Convolution, Relu
 from vhagar.result import BoundKind, Interval
 from vhagar.search import branch_and_bound, search_pool
+from vhagar.search.bounders import size
 from vhagar.search.bounders.gpu import driver, gpu_worker
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.node_search import NodeSearch
@@ -379,3 +380,55 @@ def test_with_workers_the_calling_process_computes_on_one_thread_too(
     verify(problem, engine=Bab(attack=False), workers=2, timeout=0.5)
     assert {what for what, _ in seen} == {"exploring", "first bounds", "maximal confidence"}
     assert all(alone for _, alone in seen)
+
+
+def convolutional_problem() -> Problem:
+    """A problem that slopes bound well."""
+    rng = np.random.default_rng(3)
+    first = Convolution(rng.normal(size=(2, 1, 3, 3)), rng.normal(size=2), (1, 6, 6))
+    last = Affine(rng.normal(size=(3, first.out_size)), np.zeros(3), first.out_shape, (3,))
+    network = Network((first, Relu(first.out_shape), last), (1, 6, 6))
+    return Problem(network, perturbation="linf(0.02)", source=0, targets=1)
+
+
+@pytest.mark.subprocess
+def test_quick_bounds_by_slopes_do_not_keep_workers_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bounds that take less time than a look at the messages, as if there were no end of them."""
+    ready: list[int] = []
+    is_ready = search_pool.SearchPool.is_ready
+
+    def counted(pool: search_pool.SearchPool, name: int) -> None:
+        ready.append(name)
+        is_ready(pool, name)
+
+    monkeypatch.setattr(search_pool.SearchPool, "is_ready", counted)
+    monkeypatch.setattr(NodeSearch, "_bound_by_slopes", lambda *_: True)
+    monkeypatch.setattr(size, "_SMALL_PRODUCT", 0)
+    verify(
+        convolutional_problem(),
+        engine=Bab(attack=False, inputs=False),
+        workers=2,
+        timeout=20,
+        on_progress=lambda now: not ready,
+    )
+    assert ready
+
+
+@pytest.mark.subprocess
+def test_there_are_bounds_by_slopes_before_any_worker_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, workers take seconds to start, in which nothing happened."""
+    problem = convolutional_problem()
+    monkeypatch.setattr(size, "_SMALL_PRODUCT", 0)
+    monkeypatch.setattr(NodeSearch, "_hand_out", lambda *_: None)  # as if they were not there
+    monkeypatch.setattr(search_pool.SearchPool, "are_ready", property(lambda _: False))
+    result = verify(
+        problem,
+        engine=Bab(attack=False, inputs=False),
+        workers=2,
+        timeout=PATIENCE,
+        on_progress=lambda now: now.upper > 4.0,  # the first bounds are 65.7 and 4.3
+    )
+    assert result.status is Status.INTERRUPTED
+    assert result.kind is BoundKind.QUADRATIC

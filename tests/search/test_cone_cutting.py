@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,8 @@ from vhagar.search.branch_and_bound import Bab
 
 from ..marks import mostly_slow
 from ..oracle.exact import exact_optimum
-from ..oracle.test_conditions import random_conditions
+from ..oracle.random_domains import random_conditions, random_groups
 from ..oracle.test_engines import require_sound
-from ..oracle.test_whole_numbers import random_groups
 
 KINDS = (
     ("linf(0.2)", True),
@@ -125,6 +125,18 @@ def test_intervals_hold_the_optimum_and_certificates_are_proved(
         assert sum(cuts)
     if text.startswith("linf"):
         assert weighed
+
+
+def test_the_largest_confidence_has_cuts_and_certificates(cuts: list[int], tmp_path: Path) -> None:
+    for seed in (13, 15, 16, 18, 21, 23):  # with cuts
+        path = stored(seed, tmp_path, classes=3)
+        problem = Problem(path, perturbation=None, source=0)
+        result = certified(problem, path, workers=1, timeout=20)
+        truth = exact_optimum(problem)[None]
+        assert Fraction(result.lower) <= truth.high
+        assert truth.low <= Fraction(result.upper)
+        assert b"CUTS" in path.with_suffix(".cert").read_bytes()
+    assert sum(cuts)
 
 
 @pytest.mark.parametrize(("kind", "text", "clip"), mostly_slow(DOMAINS, 4))

@@ -13,7 +13,7 @@ import pytest
 from vhagar import Network, Problem, Result, Status, verify
 from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
 from vhagar.relaxation.input_boxes import ForwardBounds
-from vhagar.result import Run
+from vhagar.result import BoundKind, Run
 from vhagar.runtime.deadline import Deadline
 from vhagar.search import input_search
 from vhagar.search.branch_and_bound import Bab
@@ -218,3 +218,32 @@ def test_beside_workers_the_interval_holds_the_same_optimum() -> None:
     assert Fraction(alone.lower) <= Fraction(result.upper)
     assert result.lower <= alone.upper
     assert result.status is Status.CLOSED
+
+
+@dataclass(frozen=True)
+class _WhoIsAhead(CertifiedEngine):
+    """Notes whether boxes are ahead: at first, after some steps, after a better bound, and where
+    there are none."""
+
+    noted: list[bool]
+
+    name = "who"
+
+    def search(self, run: Run, deadline: Deadline) -> bool:
+        frontiers = Search(run, attack=False, inputs=True)._frontiers
+        self.noted.append(frontiers.bounded_by_boxes)
+        for _ in range(12):
+            frontiers.step_inputs()
+        self.noted.append(frontiers.bounded_by_boxes)
+        (target,) = run.problem.targets
+        run.interval.offer_upper(target, 0.999 * run.interval.upper, BoundKind.TWIN)
+        self.noted.append(frontiers.bounded_by_boxes)
+        self.noted.append(Search(run, attack=False)._frontiers.bounded_by_boxes)
+        return False
+
+
+def test_boxes_are_ahead_until_something_else_is_known_better() -> None:
+    """As long as they are, they have a core of their own: one worker has nothing to do."""
+    noted: list[bool] = []
+    verify(changing(1), engine=_WhoIsAhead(noted), workers=0)
+    assert noted == [False, True, False, False]

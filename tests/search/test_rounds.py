@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from vhagar import Bab, Problem, verify
-from vhagar.network import Affine, Network, Relu
+from vhagar.network import Affine, Convolution, Network, Relu
 from vhagar.result import BoundKind
 from vhagar.runtime.deadline import Deadline
+from vhagar.search.bounders import first_order
 from vhagar.search.bounders.first_bounds import BoundMethod, RootBounder
 from vhagar.search.branch_and_bound import FirstOrder
 from vhagar.search.rounds import SearchInRounds
@@ -34,6 +35,15 @@ def dense_network(inputs: int = 9, width: int = 12, classes: int = 2) -> Network
     ]
     first, second, last = steps
     return Network((first, Relu((width,)), second, Relu((width,)), last), (inputs,))
+
+
+def convolutional_network() -> Network:
+    """On such, spectral bounds are far below those of hexagons."""
+    rng = np.random.default_rng(3)
+    one = Convolution(rng.normal(size=(4, 1, 3, 3)), rng.normal(size=4), (1, 8, 8))
+    two = Affine(rng.normal(size=(6, one.out_size)) / 12, np.zeros(6), one.out_shape, (6,))
+    last = Affine(rng.normal(size=(3, 6)), np.zeros(3), (6,), (3,))
+    return Network((one, Relu(one.out_shape), two, Relu((6,)), last), (1, 8, 8))
 
 
 @pytest.mark.parametrize("build", ["plain", "residual"])
@@ -139,12 +149,29 @@ def test_without_time_for_torch_numpy_goes_on(
     """The quick bounds of roots and ceiling need no torch; first-order steps do."""
     problem = Problem(dense_network(), perturbation=text, source=0, targets=text and [1])
     options = {"engine": FirstOrder(attack=False), "workers": 0, "device": "cpu"}
-    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
-    with_torch = verify(problem, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+        before = verify(problem, **options)
     monkeypatch.setattr(SearchInRounds, "_can_import_torch", lambda *_: False)
     monkeypatch.setattr(SearchInRounds, "_device", lambda _: pytest.fail("torch was imported"))
     without = verify(problem, **options)
-    assert without.upper < with_torch.upper or (text is None and without.upper == with_torch.upper)
+    assert without.upper < before.upper or (text is None and without.upper == before.upper)
+
+
+def test_spectral_bounds_do_not_wait_for_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine they were skipped with the steps, and the bound was five times as large."""
+    network = convolutional_network()
+    problem = Problem(network, perturbation="linf(0.05)", source=0, targets=1)
+    options = {"engine": FirstOrder(attack=False), "workers": 0, "device": "cpu"}
+    monkeypatch.setattr(SearchInRounds, "_bound_by_slopes", lambda *_: None)
+    monkeypatch.setattr(first_order, "_CPU_PLANS", first_order._CPU_PLANS[:2])
+    spectral = verify(problem, **options)
+    assert spectral.kind is BoundKind.SPECTRAL
+    monkeypatch.undo()
+    monkeypatch.setattr(SearchInRounds, "_bound_by_slopes", lambda *_: None)
+    monkeypatch.setattr(SearchInRounds, "_can_import_torch", lambda *_: False)
+    monkeypatch.setattr(SearchInRounds, "_device", lambda _: pytest.fail("torch was imported"))
+    assert verify(problem, **options).upper <= spectral.upper
 
 
 def test_work_that_outlasts_the_deadline_is_followed_by_none(

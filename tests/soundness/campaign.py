@@ -1,5 +1,6 @@
 """The long form of the campaign: many cases, one line each in a file, and a summary.
 
+    python -m tests.soundness.campaign oracle --processes 16 --lines oracle.jsonl
     python -m tests.soundness.campaign tiny --to 10000 --lines tiny.jsonl
     python -m tests.soundness.campaign tiny --to 10000 --lines again.jsonl --truths tiny.jsonl
     python -m tests.soundness.campaign --summary tiny.jsonl
@@ -13,16 +14,21 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+# Each process has one core; before numpy is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from .judge import Finding
 
@@ -30,9 +36,10 @@ Look = Callable[..., Finding]
 # A case's number, and its truths where they are known.
 Task = tuple[int, dict[str, list[str]] | None]
 # How many cases each part has in the long form.
-PARTS = {"tiny": 10_000, "affine": 2_000, "numerics": 1_000, "domains": 1_000}
+PARTS = {"oracle": 10_000, "tiny": 10_000, "affine": 2_000, "numerics": 1_000, "domains": 1_000}
 PARTS |= {"midsize": 200, "corruption": 2_000, "edits": 10_000}
-_AT_ONCE = 8
+# After so many cases, a line says how far the campaign is.
+_OFTEN = 500
 
 
 def main() -> int:
@@ -50,8 +57,10 @@ def main() -> int:
     tasks = [(number, truths.get(number)) for number in numbers]
     wrong = 0
     with options.lines.open("a") as file:
-        for finding in findings(options.part, tasks, options.processes):
+        for count, finding in enumerate(findings(options.part, tasks, options.processes), 1):
             print(json.dumps(finding), file=file, flush=True)
+            if count % _OFTEN == 0:
+                print(f"{count} of {len(tasks)} cases, wrong: {wrong}", flush=True)
             if finding["wrong"]:
                 wrong += 1
                 print(f"{options.part} {finding['number']}: {finding['wrong']}", flush=True)
@@ -72,14 +81,15 @@ def _arguments() -> argparse.Namespace:
 
 
 def findings(part: str, tasks: list[Task], processes: int) -> Iterator[dict[str, Any]]:
-    """What comes of each case, in the order in which they are finished here."""
+    """What comes of each case, as soon as it is known."""
     look = partial(_look, part)
     if processes == 1:
         yield from map(look, tasks)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context) as pool:
-        yield from pool.map(look, tasks, chunksize=_AT_ONCE)
+        for done in as_completed([pool.submit(look, task) for task in tasks]):
+            yield done.result()
 
 
 def _look(part: str, task: Task) -> dict[str, Any]:
@@ -110,14 +120,18 @@ def summary(path: Path) -> str:
         for name, value in _tallied(facts):
             counts[f"{name} {value}"] = counts.get(f"{name} {value}", 0) + 1
     seconds = sum(line["facts"].get("seconds", 0.0) for line in lines)
-    told = [f"{len(lines)} cases, {seconds:.0f} s in all; wrong: {len(wrong)}"]
+    numbers = [line["number"] for line in lines]
+    told = [
+        f"{len(lines)} cases from {min(numbers, default=0)} to {max(numbers, default=0)}, "
+        f"{seconds:.0f} s in all; wrong: {len(wrong)}"
+    ]
     told += [f"  {name}: {count}" for name, count in sorted(counts.items())]
     told += [f"  WRONG {line['number']} ({line['what']}): {line['wrong']}" for line in wrong]
     return "\n".join(told)
 
 
 def _tallied(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name in ("kind", "scale", "flavour", "exact", "outcome"):
+    for name in ("part", "kind", "scale", "flavour", "exact", "outcome"):
         if name in facts:
             yield name, facts[name]
     for engine in ("bab", "mip"):

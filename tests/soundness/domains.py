@@ -13,8 +13,7 @@ import numpy as np
 from vhagar import Domain, Problem, linear_rows
 
 from ..oracle.exact import exact_optimum
-from ..oracle.test_conditions import random_conditions
-from ..oracle.test_whole_numbers import random_groups
+from ..oracle.random_domains import random_conditions, random_groups
 from .judge import Finding, require_proved, require_sound, run_bab, run_mip, stored
 from .numerics import hard_problem
 

@@ -220,6 +220,18 @@ SPECTRAL = {
         "        if square >= 0.0:",
         "tests/check/test_spectral.py::test_forgeries_are_refused",
     ),
+    "a checker that forgets underflow in a norm": _tested(
+        "vhagar_check.spectral_prover",
+        " + self._push(0 * right[None], i, j, True, UNDERFLOW) + UNDERFLOW",
+        " + UNDERFLOW",
+        "tests/check/test_spectral_prover.py::test_underflow_in_a_norm_is_counted",
+    ),
+    "a norm that forgets underflow": _tested(
+        f"{_SPECTRAL}.norms",
+        "        rounding += length(left * block.chain.lost()) * length(1 / right)",
+        "        rounding += 0.0",
+        "tests/relaxation/spectral/test_norms.py::test_underflow_in_a_chain_is_counted",
+    ),
     "a checker that believes states of neurons": _tested(
         "vhagar_check.quadratic",
         "            if doubtful.any() and not self._is_exact(",

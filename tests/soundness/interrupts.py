@@ -77,6 +77,8 @@ def look(number: int, seed: int) -> Interrupted:
 def _interrupt(
     words: list[str], delay: float, kind: signal.Signals, folder: Path
 ) -> tuple[str, str]:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells have it behind `&`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-m", "vhagar", *words],
         cwd=folder,
@@ -93,8 +95,8 @@ def _interrupt(
         _, errors = process.communicate(timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return "it hangs", ""
+        _, errors = process.communicate()
+        return "it hangs", errors[-2000:]
     return _outcome(process.returncode, kind, errors), errors[-2000:]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ..marks import campaign_from
-from . import affine, corruption, domains, edits, interrupts, midsize, numerics, tiny
+from . import affine, corruption, domains, edits, interrupts, midsize, numerics, oracle, tiny
 from .bombs import BOMBS, costs
 from .campaign import PARTS, summary
 from .damage import DAMAGE
@@ -60,6 +60,15 @@ def test_hard_arithmetic(hard_case: int, tmp_path: Path) -> None:
 
 def test_hard_arithmetic_over_domains(domain_case: int, tmp_path: Path) -> None:
     assert domains.look(domain_case, tmp_path).wrong == []
+
+
+def test_the_parts_with_an_exact_answer_take_turns(tmp_path: Path) -> None:
+    """Every kind of hard network comes up, with every perturbation, whatever ten numbers share."""
+    turns = [oracle.part_of(number) for number in range(1000)]
+    assert [turns.count(part) for part in (tiny, numerics, affine, domains)] == [400, 300, 200, 100]
+    hard = {number % 99 for number, part in enumerate(turns) if part is numerics}
+    assert len(hard) == len(numerics.HARD) * len(numerics.KINDS) == 99
+    assert oracle.look(4, tmp_path).facts["part"] == oracle.part_of(4).__name__.rpartition(".")[2]
 
 
 def test_larger_problems(larger_case: int, tmp_path: Path) -> None:

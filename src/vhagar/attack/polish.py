@@ -16,8 +16,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.array_types import Array, Mask
+from vhagar.array_types import Array
+from vhagar.attack.linear_regions import Signs, neuron_offsets, other_parts, outside_region
 from vhagar.perturbation.nearest import nearest_parameters
+from vhagar.relaxation.arrays import distinct
 from vhagar.relaxation.lp.decisions import PIXELS, Decision
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
@@ -40,8 +42,6 @@ _NEARLY_ZERO, _MOST_FLIPS = 1e-6, 12
 
 # Judges an input and parameters; returns the confidence if it is a witness.
 Judge = Callable[[Array, Array], float | None]
-# Which neurons are active, in the first copy and in the second.
-Signs = tuple[Mask, Mask]
 
 
 def polish(
@@ -115,7 +115,7 @@ def believed_signs(region_model: RegionModel, primal: Array) -> Signs:
     A neuron that the LP does not tie to its inputs has the sign that it has at the solution's
     input.
     """
-    weights, offsets = region_model.model.weights, _offsets(region_model)
+    weights, offsets = region_model.model.weights, neuron_offsets(region_model)
     tied = np.zeros(offsets[-1], dtype=np.bool_)
     tied[offsets[weights.layer] + weights.neuron] = True
     if region_model.lazy_rows is not None:
@@ -134,12 +134,6 @@ def believed_signs(region_model: RegionModel, primal: Array) -> Signs:
     return found[0], found[1]
 
 
-def _offsets(region_model: RegionModel) -> NDArray[np.int64]:
-    """Where the neurons of each layer begin in arrays of all neurons, and where they end."""
-    sizes = [len(hexagons) for hexagons in region_model.bounds.hexagons]
-    return np.cumsum([0, *sizes], dtype=np.int64)
-
-
 def _best_with_signs(
     region_model: RegionModel,
     x: Array,
@@ -152,8 +146,8 @@ def _best_with_signs(
     x_p = region_model.piece.apply(x[None], parameters[None])
     scores = region_model.problem.network.forward(x[None])
     size = max(float(abs(scores).max()), 1e-30)
-    cut = np.concatenate([_outside_region(region_model, signs), _other_parts(region_model, x_p[0])])
-    return _best_of_region(region_model, np.unique(cut), size, judge, known)
+    cut = np.concatenate([outside_region(region_model, signs), other_parts(region_model, x_p[0])])
+    return _best_of_region(region_model, distinct(cut), size, judge, known)
 
 
 def _best_of_regions(
@@ -171,11 +165,11 @@ def _best_of_regions(
     first, scores = network.preactivations(x[None])
     second, _ = network.preactivations(x_p)
     size = max(float(abs(scores).max()), 1e-30)
-    parts = _other_parts(region_model, x_p[0])
+    parts = other_parts(region_model, x_p[0])
     best: tuple[float, Array, Array] | None = None
     for states in _neighbourhood(region_model, first, second, thorough, decisions):
-        cut = np.concatenate([_outside_region(region_model, states), parts])
-        found = _best_of_region(region_model, np.unique(cut), size, judge, known)
+        cut = np.concatenate([outside_region(region_model, states), parts])
+        found = _best_of_region(region_model, distinct(cut), size, judge, known)
         if found is not None and (best is None or found[0] > best[0]):
             best = found
         if region_model.polish_work >= most or region_model.deadline.passed:
@@ -220,7 +214,7 @@ def _as_decided(
     near: Signs,
 ) -> Signs:
     """The pattern in which neurons that are nearly 0 have the signs that were decided."""
-    offsets = _offsets(region_model)
+    offsets = neuron_offsets(region_model)
     for decision in decisions:
         if decision.layer == PIXELS:
             continue
@@ -297,23 +291,3 @@ def _solved(
     answer = simplex.solve(None if simplex.by_interior_point else limit, enough=enough)
     region_model.polish_work += answer.iterations
     return answer
-
-
-def _outside_region(region_model: RegionModel, states: Signs) -> NDArray[np.int64]:
-    """The lambda columns of corners on the other side of some neuron's sign."""
-    weights = region_model.model.weights
-    place = _offsets(region_model)[weights.layer] + weights.neuron
-    cut = np.zeros(len(weights.column), dtype=np.bool_)
-    for values, active in zip((weights.s, weights.t), states, strict=True):
-        cut |= np.where(active[place], values < 0, values > 0)
-    return weights.column[cut]
-
-
-def _other_parts(region_model: RegionModel, x_p: Array) -> NDArray[np.int64]:
-    """The columns of corners on the other side of some pixel's clip."""
-    corners, columns = region_model.piece.pixel_corners(), region_model.model.inputs.pixels
-    if corners is None or columns is None:
-        return np.zeros(0, dtype=np.int64)
-    clipped = x_p == corners.x_p[0]
-    sides = corners.side[1:]
-    return columns[np.where(clipped[:, None], sides < 0, sides > 0)]

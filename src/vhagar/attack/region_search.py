@@ -19,10 +19,18 @@ from numpy.typing import NDArray
 
 from vhagar.array_types import Array
 from vhagar.attack.incumbents import AttackFound, Incumbents
+from vhagar.attack.linear_regions import (
+    neuron_offsets,
+    outside_region,
+    parameter_is_fixed,
+    randomly_kept,
+    signs_at,
+)
 from vhagar.attack.polish import polish, proposed
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece, Domain
 from vhagar.perturbation.domain.parts import at_whole_numbers
+from vhagar.relaxation.arrays import distinct
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.runtime.deadline import NEVER, Deadline
@@ -133,7 +141,7 @@ class RegionSearch:
         for copy, v in enumerate(values):
             favours_positive = (positive > negative)[copy][neuron]
             cut |= decided[copy][neuron] & np.where(favours_positive, v < 0, v > 0)
-        return np.unique(weights.column[cut])
+        return distinct(weights.column[cut])
 
     def search_around(
         self,
@@ -145,7 +153,7 @@ class RegionSearch:
     ) -> AttackFound | None:
         """An attack near an input, or None if the LP admits no confidence above `beyond`."""
         piece = self._problem.pieces[piece_index]
-        if _parameter_is_fixed(piece) and self._rng.random() < _OTHER_VALUE:
+        if parameter_is_fixed(piece) and self._rng.random() < _OTHER_VALUE:
             return self.polish(target, piece_index, x, self._other_value(piece, parameters))
         with contextlib.suppress(SolverFailure):
             region_model = self._region_model(target, piece_index, parameters)
@@ -159,20 +167,11 @@ class RegionSearch:
         self, region_model: RegionModel, x: Array, parameters: Array
     ) -> NDArray[np.int64]:
         """The columns to fix at 0 so that a random part of the neurons keep their signs."""
-        weights, network = region_model.model.weights, self._problem.network
-        x_p = region_model.piece.apply(x[None], parameters[None])
-        neuron, size = _neuron_of_columns(region_model)
         low, high = np.log(_LEAST_FREE), np.log(_MOST_FREE)
         free = np.exp(self._rng.uniform(low, high))
-        kept = self._rng.random((2, size)) > free
-        if self._rng.random() < 0.5:  # treat both copies of a neuron alike
-            kept[1] = kept[0]
-        cut = np.zeros(len(neuron), dtype=np.bool_)
-        for keep, inputs, values in ((kept[0], x[None], weights.s), (kept[1], x_p, weights.t)):
-            entering, _ = network.preactivations(inputs)
-            active = np.concatenate([layer[0] > 0 for layer in entering] or [np.zeros(0, bool)])
-            cut |= keep[neuron] & np.where(active[neuron], values < 0, values > 0)
-        return np.unique(weights.column[cut])
+        count = int(neuron_offsets(region_model)[-1])
+        kept = randomly_kept(count, free, self._rng)
+        return outside_region(region_model, signs_at(region_model, x, parameters), kept)
 
     def _other_value(self, piece: AbstractPiece, parameters: Array) -> Array:
         """An end of the parameter's range, or a value near the current one."""
@@ -189,7 +188,7 @@ class RegionSearch:
         """The model of a piece; with `x`, whose whole numbers are fixed."""
         piece = self._problem.pieces[piece_index]
         part = None if x is None else at_whole_numbers(piece.domain, x)
-        value = float(parameters[0]) if _parameter_is_fixed(piece) else None
+        value = float(parameters[0]) if parameter_is_fixed(piece) else None
         place = _Place(piece_index, value, part)
         key = (target, place)
         if key not in self._region_models:
@@ -229,8 +228,3 @@ def _neuron_of_columns(region_model: RegionModel) -> tuple[NDArray[np.int64], in
 def _most_iterations(region_model: RegionModel) -> int:
     """Iterations after which an LP is taken as it is."""
     return int(_WORK_OF_LP / region_model.entries)
-
-
-def _parameter_is_fixed(piece: AbstractPiece) -> bool:
-    """Whether the piece is nonconvex unless its one parameter is fixed."""
-    return piece.span is not None and not piece.convex

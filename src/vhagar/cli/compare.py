@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sweep.add_questions(parser.add_argument_group("what is asked of two models"), network=False)
     groups.add_conventions(parser)
     add("--jobs", type=int, metavar="N", help="problems at a time (default: one per core)")
+    add("--workers", type=int, default=1, metavar="N", help="processes per problem (default: 1)")
     groups.add_seed(parser)
 
 
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.second,
         perturbations=asked.pop("perturbations", ()),
         store=arguments.store,
-        settings=Settings(jobs=arguments.jobs, seed=arguments.seed),
+        settings=Settings(jobs=arguments.jobs, workers=arguments.workers, seed=arguments.seed),
         watch=sweep.open_watch(False) if asked or arguments.perturbation else None,
         **asked,
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -85,6 +84,8 @@ def _named(
 
 def _read(path: Path, command: argparse.ArgumentParser) -> list[tuple[argparse.Action, Any]]:
     """The options in a file, each with its value."""
+    import tomllib  # which few runs need
+
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -81,6 +81,8 @@ def _from_quantised(content: bytes, arguments: argparse.Namespace) -> tuple[Netw
 
     model = parse_model(content, arguments.model)
     if not is_quantised(model):
+        # Another kind of quantisation is refused here, by the names of its operators.
+        read_model(model, arguments.model.stem, "chw")
         raise InvalidInput(
             f"{arguments.model} needs no conversion: give it to the other commands as it is"
         )

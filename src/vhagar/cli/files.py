@@ -1,16 +1,17 @@
 """Keeps a command from writing over one of its inputs, or two files to one place.
 
 Inputs are the files that its arguments name, and those that such a file names: a study or a domain
-in TOML, the file of a user's perturbation.
+in TOML, the file of a user's perturbation, the weights of a model that keeps them elsewhere.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import tomllib
+import re
 from collections.abc import Iterator
 from contextlib import suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ WRITTEN = frozenset(
         "vnnlib",
     ]
 )
+# Where a model names a file of weights: an entry called `location`, and the length of its value.
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)
 READ_BY = {
     "vhagar.cli.local": {"vnnlib"},
     "vhagar.cli.report": {"store"},
@@ -70,12 +73,15 @@ def _files(value: Any) -> Iterator[Path]:
         path = Path(value)
         yield path
         yield Path(str(path).rpartition(":")[0])
+        yield from _weights_of(path)
         if path.suffix == ".toml":
             yield from _named_in(path)
 
 
 def _named_in(path: Path) -> Iterator[Path]:
     """The files that a TOML file names, relative to its folder; none where it is no such file."""
+    import tomllib  # which few runs need
+
     with suppress(OSError, ValueError):
         waiting: list[Any] = [tomllib.loads(path.read_text(encoding="utf-8"))]
         while waiting:
@@ -87,6 +93,20 @@ def _named_in(path: Path) -> Iterator[Path]:
             elif isinstance(value, str):
                 yield path.parent / value
                 yield path.parent / value.rpartition(":")[0]
+                yield from _weights_of(path.parent / value)
+
+
+def _weights_of(path: Path) -> Iterator[Path]:
+    """The files in which a model keeps its weights, if it does: named in its bytes, as it is read
+    only later."""
+    if path.suffix != ".onnx" or not path.is_file() or not path.stat().st_size:
+        return
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        for found in _LOCATION.finditer(content):
+            length = found[1][0]
+            name = content[found.end() : found.end() + length]
+            with suppress(UnicodeDecodeError, ValueError):
+                yield path.parent / name.decode()
 
 
 def _is_same(path: Path, other: Path) -> bool:

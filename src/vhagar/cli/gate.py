@@ -49,10 +49,10 @@ def requirements(
 
 def conclude(judged: Sequence[Judged], arguments: argparse.Namespace, show: bool = True) -> int:
     """Write and show the judgements, and return the exit code that they amount to."""
-    from vhagar.result.junit import junit_xml
-    from vhagar.result.serialize import write_bytes
-
     if arguments.junit is not None:
+        from vhagar.result.junit import junit_xml
+        from vhagar.result.serialize import write_bytes
+
         write_bytes(arguments.junit, junit_xml("requirements", judged))
     for each in judged if show else ():
         print(f"required: {each.subject}: {each.words}")

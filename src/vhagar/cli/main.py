@@ -10,7 +10,7 @@ import io
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vhagar.cli import (
@@ -34,7 +34,7 @@ from vhagar.cli import (
 )
 from vhagar.cli.help_text import HelpFormatter
 from vhagar.cli.standard_output import discard_output, json_to_standard_output
-from vhagar.errors import VhagarError
+from vhagar.errors import InvalidInput, VhagarError
 from vhagar.runtime.lean_imports import import_sparse
 from vhagar.version import __version__
 from vhagar_check import cli as check
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 EXIT_ANSWERED = 0
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+
+# Longer lines of an error are tiring to read, however wide the terminal is.
+_WIDEST = 100
 
 _DESCRIPTION = """\
 Verify the global robustness of neural networks. The answer is an interval that is valid at every
@@ -93,6 +96,8 @@ COMMANDS: dict[str, Any] = {
     "convert": convert,
     "completion": completion,
 }
+# Whoever stops here wants to know how to go on.
+_UNFINISHED: tuple[list[str], ...] = ([], ["domain"], ["baseline"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,6 +108,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _flushed():
             words = _joined(sys.argv[1:] if argv is None else argv)
+            if words in _UNFINISHED:
+                _show_help(words)
+                return EXIT_BAD_INPUT
+            _require_command(words)
             arguments = config.parse(_parser(words), words)
             from vhagar.cli.files import check_files
             from vhagar.cli.interrupts import interrupts
@@ -124,6 +133,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         discard_output()
         return _complain(f"cannot write the output: {error.strerror or error}")
+
+
+def _show_help(words: list[str]) -> None:
+    with suppress(SystemExit):  # with which argparse ends
+        _parser(words).parse_args([*words, "--help"])
+
+
+def _require_command(words: list[str]) -> None:
+    if words[0] in COMMANDS or words[0].startswith("-"):
+        return
+    from difflib import get_close_matches
+
+    near = get_close_matches(words[0], COMMANDS, 1)
+    guess = f"did you mean {near[0]}? The commands" if near else "the commands"
+    raise InvalidInput(f"no command {words[0]!r}; {guess} are {', '.join(COMMANDS)}")
 
 
 @contextmanager
@@ -152,7 +176,15 @@ def _exit_code(outcome: Outcome | int) -> int:
 
 
 def _complain(message: str) -> int:
-    print(f"vhagar: error: {message}", file=sys.stderr)
+    text = f"vhagar: error: {message}"
+    if sys.stderr.isatty():  # which would break lines in the middle of a word
+        import shutil
+        import textwrap
+
+        width = min(shutil.get_terminal_size().columns, _WIDEST)
+        wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+        text = "\n".join(wrapper.fill(line) for line in text.splitlines())
+    print(text, file=sys.stderr)
     return EXIT_BAD_INPUT
 
 

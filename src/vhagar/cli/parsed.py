@@ -59,6 +59,7 @@ def options(arguments: argparse.Namespace) -> Options:
         workers=getattr(arguments, "workers", None),
         seed=arguments.seed,
         dataset=getattr(arguments, "dataset", None),
+        plausible=getattr(arguments, "plausible", None),
         device=getattr(arguments, "device", Options.device),
         certificate=getattr(arguments, "certificate", None),
         checkpoint=getattr(arguments, "checkpoint", None),

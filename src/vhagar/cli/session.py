@@ -79,7 +79,7 @@ def run_session(
     result = search(screen, problem, engine, options, share)
     if covering:
         left = None if timeout is None else begun + timeout - time.monotonic()
-        result = with_coverage(result, options.dataset, left)
+        result = with_coverage(result, options, left)
     if result.status is not Status.INTERRUPTED:  # whoever interrupts is not kept waiting
         result = with_largest(result, options.seed)
     failures = _deliver(screen, result, arguments, requirements)

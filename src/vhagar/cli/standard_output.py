@@ -41,4 +41,4 @@ def discard_output() -> None:
 
 def shown(path: Path) -> str:
     """The name of an output file, for a reader."""
-    return _NAME if path.name == _NAME else str(path)
+    return f"JSON to {_NAME}" if path.name == _NAME else str(path)

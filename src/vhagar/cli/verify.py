@@ -9,6 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from vhagar.cli import config, gate, groups
+from vhagar.cli.types import number
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -50,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     groups.add_model(parser)
     groups.add_question(parser)
+    parser.add_argument(
+        "--plausible",
+        type=number,
+        metavar="SHARE",
+        help="also find a witness near --dataset with at least this share of the confidence: 0.9",
+    )
     parser.add_argument(
         "--percent",
         action="store_true",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +36,7 @@ def data_shape(path: Path, index: int | None = None) -> Shape:
     if path.is_dir() or path.suffix.lower() in _IMAGES:
         return _image_shape(path)
     try:
-        with np.load(path, allow_pickle=False) as found:
-            arrays = [found] if isinstance(found, np.ndarray) else [found[k] for k in found.files]
-            shapes = {array.shape for array in arrays if array.ndim >= 2}
+        arrays = _arrays_of(path)
     except BAD_ARRAYS as error:
         if path.suffix not in (".npz", ".npy"):
             raise InvalidInput(
@@ -45,11 +44,20 @@ def data_shape(path: Path, index: int | None = None) -> Shape:
             ) from None
         raise InvalidInput(f"cannot read {path}: {array_complaint(error)}") from None
     if path.suffix == ".npy" and index is None:
-        return as_image(next(iter(shapes), ()))
-    inner = {shape[1:] for shape in shapes}
+        return as_image(arrays[0].shape)
+    inner = {array.shape[1:] for array in arrays if array.ndim >= 2}
     if len(inner) != 1:
         raise InvalidInput(f"cannot tell the shape of an input of {path}; give --image-shape C,H,W")
     return as_image(inner.pop())
+
+
+def _arrays_of(path: Path) -> list[np.ndarray[Any, Any]]:
+    """The arrays of an .npz file, or the one of an .npy file."""
+    found = np.load(path, allow_pickle=False)
+    if isinstance(found, np.ndarray):
+        return [found]
+    with found:
+        return [found[name] for name in found.files]
 
 
 def _image_shape(path: Path) -> Shape:

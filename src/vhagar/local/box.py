@@ -52,7 +52,7 @@ class Box:
     at: tuple[int, float] | None = None  # the parameter that is split, and where
     neuron: tuple[int, int] | None = None  # whose sign is decided in the parts: layer and index
     stuck: bool = False
-    # Seconds for the neurons' ranges and the roots, and for the search since then.
+    # Processor seconds for the neurons' ranges and the roots, and for the search since then.
     seconds_to_begin: float = 0.0
     seconds: float = 0.0
 

@@ -40,6 +40,8 @@ _FIRST_BATCH, _MOST_AT_ONCE, _SECONDS = 8, 512, 0.25
 _LOOKED_AT = 8
 # Memory for the open nodes, in numbers.
 _MOST_OPEN = 40_000_000
+# A search is promising if its worst value has fallen by this share of the worst root's.
+_FALLEN = 0.5
 # A value must be this far below 0, relative to the roots' values, before float64 tries to prove it.
 _CLEARLY = 1e-6
 
@@ -98,6 +100,7 @@ class VersionSearch:
         self.x: Array = np.zeros((0, len(compact.versions.centre)))
         self._open: _Open | None = None
         self._roots: Nodes | None = None  # with improved multipliers
+        self._worst_root = np.inf
 
     @property
     def compact(self) -> Compact:
@@ -110,6 +113,13 @@ class VersionSearch:
     @property
     def nodes(self) -> int:
         return len(self.tree.parents)
+
+    @property
+    def is_promising(self) -> bool:
+        """Whether deciding signs, with the ranges as they are, has lowered the worst value much."""
+        assert self._open is not None
+        worst = float(self._open.values.max(initial=-np.inf))
+        return worst < (1 - _FALLEN) * self._worst_root
 
     @property
     def is_full(self) -> bool:
@@ -125,6 +135,7 @@ class VersionSearch:
         self._roots = nodes
         values = self._settle(nodes, found, np.array(self.roots), at_root=True)
         self._keep(nodes, found, values, np.array(self.roots))
+        self._worst_root = float(values.max(initial=0.0))
 
     def early_neuron(self, row: int) -> tuple[int, int] | None:
         """The free neuron of the first layer that has one, by layer and index, with the largest
@@ -150,7 +161,7 @@ class VersionSearch:
     def step(self) -> bool:
         """Split the nodes with the largest values; False if a fully decided one stays open."""
         assert self._open is not None
-        begun = time.monotonic()
+        begun = time.process_time()  # a busy machine must not make batches small
         order = np.argsort(-self._open.values, kind="stable")
         chosen, rest = self._open.take(order[: self._batch]), self._open.take(order[self._batch :])
         nodes = chosen.nodes.mapped(self._device.place)
@@ -169,7 +180,7 @@ class VersionSearch:
         values = self._settle(children, found, numbers)
         self._open = rest
         self._keep(children, found, values, numbers)
-        share = _SECONDS / max(time.monotonic() - begun, 1e-3)
+        share = _SECONDS / max(time.process_time() - begun, 1e-3)
         grown = int(self._batch * min(max(share, 0.25), 2.0))
         self._batch = min(max(grown, 1), _MOST_AT_ONCE)
         return True

@@ -14,10 +14,10 @@ import math
 import numpy as np
 
 from vhagar.local.decide import Clock
-from vhagar.local.known import Known, PieceCase
+from vhagar.local.known import Known, LocalProgress, OnProgress, PieceCase
 from vhagar.options import Options
 from vhagar.reduction.fixed_image import FixedImage, fixed_images, score_rounding
-from vhagar.result import Result, Status
+from vhagar.result import Progress, Result, Status
 from vhagar.search import AbstractEngine
 from vhagar.verify import run_engine
 
@@ -33,10 +33,16 @@ class EngineSearch:
     """Asks an engine about the cases; with `margins`, how large the margins are as well."""
 
     def __init__(
-        self, known: Known, engine: AbstractEngine, options: Options, clock: Clock, margins: bool
+        self,
+        known: Known,
+        engine: AbstractEngine,
+        options: Options,
+        clock: Clock,
+        margins: bool,
+        on_progress: OnProgress,
     ) -> None:
         self._known, self._engine, self._options = known, engine, options
-        self._clock, self._margins = clock, margins
+        self._clock, self._margins, self._on_progress = clock, margins, on_progress
 
     def run(self) -> None:
         known = self._known
@@ -81,6 +87,11 @@ class EngineSearch:
                 self._known.interrupted = True
                 return
 
+    def _tell(self, progress: Progress) -> None:
+        """Say what is known about the margin; the engine's own interval is about another one."""
+        known = self._known
+        self._on_progress(LocalProgress(self._clock.seconds, known.lower, known.upper, 0, None))
+
     def _is_settled(self, case: PieceCase, small: bool) -> bool:
         """Whether this case can no longer change the answer."""
         known = self._known
@@ -109,7 +120,9 @@ class EngineSearch:
         shift = self._head_start(case, rounding, small)
         fixed = FixedImage(case.piece, images, case.target, shift, rounding)
         reduced = fixed.apply(problem.everywhere)
-        result = run_engine(reduced.problem, self._engine, self._options, timeout=timeout)
+        result = run_engine(
+            reduced.problem, self._engine, self._options, timeout=timeout, on_progress=self._tell
+        )
         case.offer_upper(reduced.restore.upper(result.upper))
         if result.witness is not None:
             u = result.witness.x.reshape(-1)

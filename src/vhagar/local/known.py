@@ -20,18 +20,22 @@ from vhagar.result.witness import Rejection, WitnessCheck
 
 @dataclass(frozen=True)
 class LocalProgress:
-    """The progress of a search: seconds since its start, the margin's interval, and its nodes."""
+    """The progress of a search: seconds since its start, the margin's interval, and its nodes.
+
+    An engine that answers what is left does not say how many nodes it has open.
+    """
 
     seconds: float
     lower: float
     upper: float
     nodes: int
-    open_nodes: int
+    open_nodes: int | None
 
     def words(self) -> str:
         """The same in one line, with the margin rounded outward."""
         margin = margin_words(self.lower, self.upper)
-        return f"{seconds(self.seconds):>8}  margin {margin}, {self.open_nodes} open nodes"
+        nodes = "" if self.open_nodes is None else f", {self.open_nodes} open nodes"
+        return f"{seconds(self.seconds):>8}  margin {margin}{nodes}"
 
 
 @dataclass(eq=False)

@@ -134,7 +134,7 @@ class LocalResult:
         if self.witness is not None:
             return FigureData(title, *input_panels(self.witness, everywhere), None)
         sure = float(confidence(everywhere.network.forward(image[None]), everywhere.source)[0])
-        words = f"classified {everywhere.source_name}\nconfidence {sure:.4g}"
+        words = f"classified {everywhere.source_name}\nconfidence {down(sure)}"
         domain = everywhere.domain
         panel = InputPanel(words, picture(image), domain.lower, domain.upper)
         return FigureData(title, panel, None, None, None)

@@ -66,7 +66,8 @@ def verify_local(
                 decision.run()
         small = not own or problem.everywhere.network.hidden_neurons <= _MOST_NEURONS
         if relative_gap is not None or (small and not known.is_decided):
-            EngineSearch(known, engine, options, clock, relative_gap is not None).run()
+            margins = relative_gap is not None
+            EngineSearch(known, engine, options, clock, margins, on_progress).run()
     except KeyboardInterrupt:
         known.interrupted = True
     if certificate is not None:

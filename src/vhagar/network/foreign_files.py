@@ -27,6 +27,7 @@ _KERAS = (
     "a Keras model; convert it with tf2onnx: python -m tf2onnx.convert --keras FILE "
     "--output model.onnx"
 )
+_PAGE = "a web page, such as one that says why a download failed; download the model again"
 _KINDS = (
     (b"\x1f\x8b", "compressed with gzip; unpack it first: gunzip --keep FILE"),
     (b"BZh", "compressed with bzip2; unpack it first: bunzip2 --keep FILE"),
@@ -35,6 +36,9 @@ _KINDS = (
         b"version https://git-lfs",
         "a Git LFS pointer, not the model itself; fetch the model with: git lfs pull",
     ),
+    (b"<!DOCTYPE", _PAGE),
+    (b"<!doctype", _PAGE),
+    (b"<html", _PAGE),
     (b"\x89HDF\r\n", _KERAS),
     (b"\x80\x02", _PICKLE),
     (b"\x80\x03", _PICKLE),
@@ -88,10 +92,12 @@ def _archive(content: bytes) -> str:
 
 
 def described_folder(path: Path) -> str | None:
-    """Say what a folder is that was given instead of a model; None if it is nothing known."""
+    """Say what a folder is that was given instead of a model; None if it is none."""
     if (path / "saved_model.pb").is_file():
         return (
             f"{path} is a TensorFlow SavedModel; convert it with: python -m tf2onnx.convert "
             "--saved-model FOLDER"
         )
+    if path.is_dir():
+        return f"{path} is a folder; give the path of a model file in it"
     return None

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import onnx
-
 from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, AbstractLayer, Shape
@@ -20,6 +18,7 @@ from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, translate, transl
 from vhagar.network.onnx_operators.activations import ONLY_PIECEWISE_LINEAR
 from vhagar.network.onnx_operators.reasons import ON_SHAPES, reason
 from vhagar.network.onnx_tensors import read_tensor
+from vhagar.network.onnx_types import TensorType
 from vhagar.network.onnx_usage import (
     IGNORED_LAST,
     KEEP_THE_SHAPE,
@@ -92,7 +91,7 @@ class GraphReader:
                 "others are constants"
             )
         kind = inputs[0].type.tensor_type
-        if kind.elem_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
+        if kind.elem_type not in (TensorType.FLOAT, TensorType.DOUBLE):
             raise InvalidNetwork(
                 f"the input {inputs[0].name!r} is not a float tensor, and only real numbers can be "
                 "perturbed; export the model in float32, after any cast of bytes or embedding of "
@@ -100,8 +99,9 @@ class GraphReader:
             )
         dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in kind.shape.dim]
         if len(dims) < 2 or dims[0] > 1 or min(dims[1:]) < 1:
+            sizes = " x ".join(str(dim) if dim else "?" for dim in dims)
             raise InvalidNetwork(
-                f"the input {inputs[0].name!r} has shape {dims} (0 stands for unknown); it needs "
+                f"the input {inputs[0].name!r} has shape {sizes} (? stands for open); it needs "
                 "fixed sizes after a batch dimension, which may be any if the output has the "
                 "same. Export the model again, or fill an image's sizes in with --image-shape C,H,W"
             )

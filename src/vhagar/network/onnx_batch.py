@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
 
 from vhagar.errors import InvalidNetwork, Refusal, UnsupportedOperator
+from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_node import label
 from vhagar.network.onnx_tensors import read_tensor
+from vhagar.network.onnx_types import AttributeType
 from vhagar.network.onnx_usage import nodes_on_the_way
 
 _PREFIX = "vhagar_batch"
 # Operators that treat every entry alike, so that a dimension in front changes nothing.
 _ENTRYWISE = frozenset((
-    "Abs", "Add", "Atan", "Cast", "Clip", "Div", "Dropout", "Erf", "Exp", "HardSigmoid",
-    "Identity", "LeakyRelu", "Max", "Min", "Mul", "Neg", "PRelu", "Relu", "Sigmoid", "Softplus",
-    "Softsign", "Sub", "Sum", "Tanh", "ThresholdedRelu",
+    "Abs", "Add", "Atan", "Cast", "Celu", "Clip", "Div", "Dropout", "Elu", "Erf", "Exp",
+    "HardSigmoid", "Identity", "LeakyRelu", "Log", "Max", "Min", "Mul", "Neg", "PRelu", "Relu",
+    "Selu", "Sigmoid", "Softplus", "Softsign", "Sub", "Sum", "Tanh", "ThresholdedRelu",
 ))  # fmt: skip
 # Operators that tell the batch size to the rest of the model.
 _TELL_SIZES = ("Shape", "Size")
@@ -59,14 +59,15 @@ def _sizes(value: Any) -> list[int]:
 
 
 def _copied(model: Any) -> Any:
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
+    changed = editable(model)
     del changed.graph.value_info[:]  # inferred from the old sizes
     changed.ir_version = max(changed.ir_version, 4)  # constants need not be inputs
     return changed
 
 
 def _set_sizes(model: Any, name: str, sizes: Sequence[int | str]) -> None:
+    from onnx import helper
+
     for value in (*model.graph.input, *model.graph.output):
         if value.name == name:
             kind = value.type.tensor_type.elem_type
@@ -123,6 +124,8 @@ def _constants(graph: Any) -> dict[str, Any]:
 
 def _replace_operand(graph: Any, node: Any, values: Any) -> None:
     """Replace the second input of a node by a constant."""
+    from onnx import numpy_helper
+
     name = f"{_PREFIX}_{len(graph.initializer)}"
     graph.initializer.append(numpy_helper.from_array(values, name))
     node.input[1] = name
@@ -166,7 +169,7 @@ class _Unbatched:
         elif node.op_type in ("Softmax", "LogSoftmax"):
             # The only axis of a vector is the last one with a batch, too.
             del node.attribute[:]
-            node.attribute.append(helper.make_attribute("axis", -1))
+            node.attribute.add(name="axis", type=AttributeType.INT, i=-1)
             self._vectors.update(node.output)
         elif node.op_type == "Unsqueeze" and self._axes(node) == [0]:
             node.op_type = "Identity"

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from vhagar.network.conventions import Convention
+from vhagar.network.onnx_messages import editable
 
 # Prefix of new names, which no model uses for anything else.
 _PREFIX = "vhagar_convention"
@@ -24,8 +25,7 @@ def with_front(
     New constants are float64 numbers, like the user's, for the reader, which ignores types; a
     runtime needs them in the model's `own_precision`.
     """
-    changed = ModelProto()
-    changed.CopyFrom(model)
+    changed = editable(model)
     graph = changed.graph
     place = next(k for k, value in enumerate(graph.input) if value.name == input_name)
     kind = graph.input[place].type.tensor_type

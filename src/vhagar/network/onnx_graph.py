@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
 
 # Old enough for every onnxruntime that the project supports.
 OPSET, IR_VERSION = 17, 8
@@ -26,6 +24,8 @@ class OnnxGraph:
 
     def constant(self, values: Any) -> str:
         """Add a constant, floats in the graph's precision, and return its name."""
+        from onnx import numpy_helper
+
         array = np.asarray(values)
         array = array if array.dtype.kind in "iub" else array.astype(self.dtype)
         name = f"constant{len(self.tensors)}"
@@ -35,6 +35,8 @@ class OnnxGraph:
 
     def add(self, kind: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         """Add a node and return the name of its output."""
+        from onnx import helper
+
         name = output or f"{kind.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
@@ -59,6 +61,9 @@ class OnnxGraph:
 
         Its versions are those of the model `like`, if one is given.
         """
+        import onnx
+        from onnx import helper
+
         kind = helper.np_dtype_to_tensor_dtype(self.dtype)
         graph = helper.make_graph(
             self.nodes,

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import AttributeProto, TensorProto, numpy_helper
 
+from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_tensors import read_tensor
+from vhagar.network.onnx_types import AttributeType, TensorType
 
-_HALF = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_HALF = (TensorType.FLOAT16, TensorType.BFLOAT16)
 NOTE = (
     "half-precision weights are taken exactly: what is verified is the network in real numbers, "
     "from which a runtime in half precision differs by its rounding"
@@ -28,13 +28,14 @@ def in_single_precision(model: Any) -> Any:
     halves = [value for value in values if value.type.tensor_type.elem_type in _HALF]
     if not halves and not any(tensor.data_type in _HALF for tensor in _tensors(model)):
         return model
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
+    from onnx import numpy_helper
+
+    changed = editable(model)
     graph = changed.graph
     del graph.value_info[:]
     for value in (*graph.input, *graph.output):
         if value.type.tensor_type.elem_type in _HALF:
-            value.type.tensor_type.elem_type = TensorProto.FLOAT
+            value.type.tensor_type.elem_type = TensorType.FLOAT
     for tensor in _tensors(changed):
         if tensor.data_type in _HALF:
             single = read_tensor(tensor).astype(np.float32)
@@ -47,7 +48,7 @@ def _tensors(model: Any) -> Iterator[Any]:
     yield from model.graph.initializer
     for node in model.graph.node:
         for item in node.attribute:
-            if item.type == AttributeProto.TENSOR:
+            if item.type == AttributeType.TENSOR:
                 yield item.t
 
 
@@ -61,4 +62,4 @@ def _recast(graph: Any) -> None:
         data.update(node.output)
         for item in node.attribute:
             if node.op_type == "Cast" and item.name == "to" and item.i in _HALF:
-                item.i = TensorProto.FLOAT
+                item.i = TensorType.FLOAT

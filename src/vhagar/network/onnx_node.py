@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import AttributeProto
 
 from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.graph import Graph, Tensor
 from vhagar.network.layers import LARGEST_TENSOR, Shape
+from vhagar.network.onnx_tensors import read_tensor
+from vhagar.network.onnx_types import AttributeType, attribute_value
 
 # Tensors of up to this many entries are accepted, whatever they are computed from.
 _SMALL_TENSOR = 2**22
@@ -41,12 +41,12 @@ class Comparison:
 Operand = Tensor | Constant | Comparison
 
 _ATTRIBUTE_TYPES = {
-    tuple: AttributeProto.FLOATS,
-    int: AttributeProto.INT,
-    float: AttributeProto.FLOAT,
-    bytes: AttributeProto.STRING,
-    list: AttributeProto.INTS,
-    onnx.TensorProto: AttributeProto.TENSOR,
+    tuple: AttributeType.FLOATS,
+    int: AttributeType.INT,
+    float: AttributeType.FLOAT,
+    bytes: AttributeType.STRING,
+    list: AttributeType.INTS,
+    np.ndarray: AttributeType.TENSOR,
 }
 
 
@@ -147,7 +147,8 @@ class Node:
                 raise self.refusal(f"has the unknown attribute {item.name!r}")
             if item.type != _ATTRIBUTE_TYPES[type(defaults[item.name])] or item.ref_attr_name:
                 raise InvalidNetwork(f"its attribute {item.name!r} has the wrong type")
-            found[item.name] = onnx.helper.get_attribute_value(item)
+            value = attribute_value(item)
+            found[item.name] = read_tensor(value) if item.type == AttributeType.TENSOR else value
         return found
 
     def given(self, name: str) -> bool:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
 from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator
 from vhagar.network.conventions import Numbers, convention, require_layout
@@ -23,10 +22,10 @@ from vhagar.network.foreign_files import described_folder, foreign
 from vhagar.network.graph_reader import GraphReader
 from vhagar.network.layers import Shape
 from vhagar.network.network import ModelFile, Network
+from vhagar.network.onnx_ambiguity import check_model
 from vhagar.network.onnx_batch import with_batch
-from vhagar.network.onnx_fields import check_fields, check_model
-from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_half import NOTE, in_single_precision
+from vhagar.network.onnx_messages import plain_model
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS
 from vhagar.network.onnx_operators.constants import FOLDED
 from vhagar.network.onnx_operators.reasons import unsupported
@@ -85,12 +84,23 @@ def model_content(path: Path) -> bytes:
 
 
 def parse_model(content: bytes, path: Path) -> Any:
-    """Parse a file's bytes into a ModelProto, and load external data from the file's folder."""
+    """Parse a file's bytes into a model, and load external data from the file's folder.
+
+    It is a ModelProto, or a `Message` with the same fields.
+    """
     if not content:
         raise InvalidNetwork(f"{path} is empty; export the model again")
     kind = foreign(content)
     if kind is not None:
         raise InvalidNetwork(f"{path} is not an ONNX model. It is {kind}")
+    plain = plain_model(content)
+    if plain is not None:
+        check_model(plain)
+        return plain
+    import onnx
+
+    from vhagar.network.onnx_fields import check_fields
+
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf has its own exceptions for damaged files
@@ -136,6 +146,8 @@ def read_model(
             require_layout(shape, image_shape)
         front = convention(shape, layout, *conventions[1:])
         if not front.is_plain:
+            from vhagar.network.onnx_front import with_front
+
             reader = GraphReader(with_front(model, input_name, front))
         layers, limit = reader.read(threshold)
     if limit is None and chosen not in (None, output) and is_share(whole, chosen):

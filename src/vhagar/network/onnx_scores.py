@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 from vhagar.errors import InvalidInput, InvalidNetwork
+from vhagar.network.onnx_messages import editable, serialized
 from vhagar.network.onnx_tensors import read_tensor
+from vhagar.network.onnx_types import TensorType
 from vhagar.network.onnx_usage import nodes_on_the_way
 
 # Prefix of new names, which no model uses for anything else.
 _PREFIX = "vhagar_scores"
-_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_FLOATS = (TensorType.FLOAT, TensorType.DOUBLE, TensorType.FLOAT16, TensorType.BFLOAT16)
 
 
 def choose_output(model: Any, wanted: str | None) -> tuple[Any, str | None]:
@@ -111,10 +111,11 @@ def _is_one(model: Any, name: str) -> bool:
 
 def _with_output(model: Any, name: str) -> Any:
     """A copy of the model with one output, and the nodes that it depends on."""
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
+    from onnx import helper
+
+    changed = editable(model)
     graph = changed.graph
-    known = [value for value in model.graph.output if value.name == name]
+    known = [value for value in graph.output if value.name == name]
     chosen = known[0] if known else helper.make_tensor_value_info(name, _precision(model), None)
     del graph.output[:]
     graph.output.append(chosen)
@@ -131,7 +132,7 @@ def _precision(model: Any) -> int:
         for value in model.graph.input
         if value.name not in constants
     ]
-    return int(kinds[0]) if kinds else TensorProto.FLOAT
+    return int(kinds[0]) if kinds else TensorType.FLOAT
 
 
 def with_scores(
@@ -143,9 +144,8 @@ def with_scores(
     `[0, z - threshold]`; with `argmin` all are negated.
     """
     if not dropped and threshold is None and not argmin:
-        return bytes(model.SerializeToString())
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
+        return serialized(model)
+    changed = editable(model)
     for node in changed.graph.node:
         if node.output[0] in dropped:
             node.op_type = "Identity"
@@ -158,6 +158,8 @@ def with_scores(
 
 
 def _append_negation(model: Any) -> None:
+    from onnx import helper
+
     graph, scores = model.graph, f"{_PREFIX}_negated"
     source = graph.output[0]
     kind = source.type.tensor_type.elem_type or _precision(model)
@@ -167,6 +169,8 @@ def _append_negation(model: Any) -> None:
 
 
 def _append_threshold(model: Any, threshold: float) -> None:
+    from onnx import helper, numpy_helper
+
     graph = model.graph
     model.ir_version = max(model.ir_version, 4)  # constants need not be inputs
     source = graph.output[0]

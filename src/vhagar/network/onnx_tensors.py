@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import external_data_helper, numpy_helper
 
 from vhagar.errors import InvalidNetwork
+from vhagar.network.onnx_messages import Message, editable
+from vhagar.network.onnx_types import AttributeType, DataLocation, TensorType
+
+# How values of common types are stored: raw, or else as numbers in a field.
+_STORED = {
+    TensorType.FLOAT: ("<f4", "float_data"),
+    TensorType.INT32: ("<i4", "int32_data"),
+    TensorType.INT64: ("<i8", "int64_data"),
+    TensorType.DOUBLE: ("<f8", "double_data"),
+}
 
 
 def read_tensor(tensor: Any) -> np.ndarray[Any, Any]:
     """Decode a TensorProto; an error names the damaged tensor."""
+    is_bool = tensor.data_type == TensorType.BOOL
+    if is_bool and not {*tensor.int32_data, *tensor.raw_data} <= {0, 1}:
+        raise InvalidNetwork(
+            f"the constant {tensor.name!r} has truth values other than 0 and 1, which runtimes "
+            "read in several ways; export the model again"
+        )
+    if isinstance(tensor, Message):
+        values = _common(tensor)
+        if values is not None:
+            return values
+        tensor = editable(tensor)
+    from onnx import numpy_helper
+
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except Exception as error:  # numpy_helper raises whatever the damage leads to
@@ -22,11 +44,27 @@ def read_tensor(tensor: Any) -> np.ndarray[Any, Any]:
         ) from error
 
 
+def _common(tensor: Any) -> np.ndarray[Any, Any] | None:
+    """The values of a tensor; None where `onnx` must decode them, or say what is wrong."""
+    dtype, field = _STORED.get(tensor.data_type, (None, ""))
+    if dtype is None or min(tensor.dims, default=0) < 0:
+        return None
+    if tensor.HasField("raw_data"):
+        if len(tensor.raw_data) % np.dtype(dtype).itemsize:
+            return None
+        values = np.frombuffer(tensor.raw_data, dtype=dtype)
+    else:
+        values = np.array(getattr(tensor, field), dtype=dtype)
+    return values.reshape(tensor.dims) if values.size == math.prod(tensor.dims) else None
+
+
 def load_external_tensors(model: Any, path: Path) -> None:
     """Load tensors from external files into the model, refusing files outside its folder."""
+    from onnx import external_data_helper
+
     folder = path.resolve().parent
     for tensor in _all_tensors(model.graph):
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        if tensor.data_location != DataLocation.EXTERNAL:
             continue
         location = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
         if not _inside(folder, location):
@@ -40,7 +78,7 @@ def load_external_tensors(model: Any, path: Path) -> None:
             raise InvalidNetwork(
                 f"the external data of {tensor.name!r} cannot be read from {location!r} ({error})"
             ) from error
-        tensor.data_location = onnx.TensorProto.DEFAULT
+        tensor.data_location = DataLocation.DEFAULT
         del tensor.external_data[:]
 
 
@@ -57,5 +95,5 @@ def _all_tensors(graph: Any) -> list[Any]:
     if graph.sparse_initializer:
         raise InvalidNetwork("the model has sparse constants; export it with dense ones")
     attributes = [item for node in graph.node for item in node.attribute]
-    in_nodes = [item.t for item in attributes if item.type == onnx.AttributeProto.TENSOR]
+    in_nodes = [item.t for item in attributes if item.type == AttributeType.TENSOR]
     return [*graph.initializer, *in_nodes]

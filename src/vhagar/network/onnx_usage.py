@@ -9,9 +9,13 @@ from typing import Any
 _SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast")
 
 # Strictly increasing functions of each score, which leave the order of the scores as it is.
-INCREASING = ("Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh")
-# Operators that are ignored at the end of a model.
-IGNORED_LAST = ("Softmax", "LogSoftmax", *INCREASING)
+_INCREASING = (
+    "Atan", "Celu", "Elu", "Erf", "Exp", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh",
+)  # fmt: skip
+# Operators that are ignored at the end of a model; Log only of positive numbers.
+IGNORED_LAST = ("Softmax", "LogSoftmax", "Log", *_INCREASING)
+# Operators that give positive numbers, of which Log is strictly increasing.
+_POSITIVE = ("Exp", "Sigmoid", "Softmax", "Softplus")
 
 # Operators whose result has the shape of their operands, if these share one shape.
 KEEP_THE_SHAPE = frozenset((
@@ -38,8 +42,11 @@ def tail_of(nodes: list[Any], output: str) -> frozenset[str]:
     """Return the names of tensors that hold the output's numbers, or others in the same order."""
     names = {output}
     passing = (*_SAME_NUMBERS, *IGNORED_LAST)
+    positive = {node.output[0] for node in nodes if node.op_type in _POSITIVE}
     for node in reversed(nodes):
-        if node.op_type in passing and node.input and node.output[0] in names:
+        if node.op_type not in passing or not node.input or node.output[0] not in names:
+            continue
+        if node.op_type != "Log" or node.input[0] in positive:
             names.add(node.input[0])
     return frozenset(names)
 

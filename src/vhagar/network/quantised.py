@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from vhagar.errors import InvalidNetwork
+from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_tensors import read_tensor
 
 _QUANTISE, _DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
@@ -42,8 +43,7 @@ def is_quantised(model: Any) -> bool:
 
 def without_rounding(model: Any) -> Converted:
     """Convert a model of the QDQ format; what cannot be converted is an error."""
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
+    changed = editable(model)
     try:
         return _Conversion(changed).run()
     except InvalidNetwork:

@@ -18,7 +18,7 @@ from vhagar.array_types import Array, Mask
 from vhagar.perturbation.domain import UNDERFLOW, Domain
 from vhagar.perturbation.formula import Formula, fixed_map
 from vhagar.perturbation.maps import AffineMap, extremes
-from vhagar.perturbation.piece import AbstractPiece
+from vhagar.perturbation.piece import AbstractPiece, at_least_one
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, picked
 from vhagar.perturbation.support import Support
@@ -142,9 +142,7 @@ class AffinePiece(AbstractPiece):
         # Includes the pixels that the images of `pixels` depend on, and the parameters that move
         # these images. All other images have no weight.
         sources = self.map.matrix[pixels].indices
-        every = np.unique(np.concatenate([pixels, sources])).astype(np.int64)
-        if not len(every):  # what depends on no pixel is about some input all the same
-            every = np.zeros(1, dtype=np.int64)
+        every = at_least_one(np.unique(np.concatenate([pixels, sources])))
         moves = np.unique(self.map.directions[pixels].indices)
         part = AffineMap(
             self.map.matrix[every][:, every],

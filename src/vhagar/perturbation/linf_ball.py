@@ -15,7 +15,7 @@ from vhagar.array_types import Array, Mask
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
-from vhagar.perturbation.piece import AbstractPiece
+from vhagar.perturbation.piece import AbstractPiece, at_least_one
 from vhagar.perturbation.relaxed import Expression, ModelImage, RelaxedPair, add_domain_rows, picked
 from vhagar.perturbation.support import Ball, Support, SupportCorners
 from vhagar.solver.linear_model import Columns, LinearModel
@@ -129,7 +129,7 @@ class LinfBallPiece(AbstractPiece):
 
     def local(self, pixels: Columns) -> tuple[LinfBallPiece, Columns]:
         sources = self.source[pixels]
-        every = np.unique(np.concatenate([pixels, sources[sources >= 0]])).astype(np.int64)
+        every = at_least_one(np.unique(np.concatenate([pixels, sources[sources >= 0]])))
         place = np.full(self.domain.size + 1, -1)
         place[every] = np.arange(len(every))
         # A source outside of `every` belongs to an image pixel without weight.

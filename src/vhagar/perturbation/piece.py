@@ -52,6 +52,11 @@ _NO_CHANGE = 1e-12
 _PIXELS_AT_ONCE = 64
 
 
+def at_least_one(pixels: Columns) -> Columns:
+    """Some pixels, or the first: what depends on no pixel is about some input all the same."""
+    return pixels if len(pixels) else np.zeros(1, dtype=np.int64)
+
+
 class AbstractPiece(ABC):
     """One relation between `x` and `x_p`, with parameters in a box.
 

@@ -23,7 +23,7 @@ from vhagar.perturbation.clipped_box import ClippedBox
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.maps import AffineMap
-from vhagar.perturbation.piece import ROUNDING, AbstractPiece
+from vhagar.perturbation.piece import ROUNDING, AbstractPiece, at_least_one
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import ModelImage, RelaxedInput, RelaxedPair, picked
 from vhagar.perturbation.scalar_rows import ScalarRows, relaxed_product
@@ -111,7 +111,8 @@ class ScalarPiece(AbstractPiece):
         return replace(self, span=(value, value))
 
     def local(self, pixels: Columns) -> tuple[Self, Columns]:
-        return replace(self, domain=self.domain.part(pixels)), pixels
+        every = at_least_one(pixels)
+        return replace(self, domain=self.domain.part(every)), every
 
     def describe(self, parameters: Array) -> dict[str, object]:
         return {self.label.split("(")[0]: float(parameters[0])}

@@ -15,7 +15,6 @@ from scipy import sparse
 
 from vhagar.array_types import Array
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
-from vhagar.network.onnx_copy import INPUT, OUTPUT, clipped, copied, graph_around, standalone
 from vhagar.perturbation import AbstractPiece, Domain
 from vhagar.perturbation.formula import Formula
 from vhagar.problem import Problem
@@ -156,6 +155,8 @@ def behind(network: Network, images: FixedImages, label: int, shift: float) -> N
 
 def _model(network: Network, images: FixedImages, lead: Array) -> bytes:
     """The same for onnxruntime, around the original model."""
+    from vhagar.network.onnx_copy import INPUT, OUTPUT, clipped, copied, graph_around, standalone
+
     model = standalone(network)
     graph = graph_around(model)
     moved = graph.add("MatMul", INPUT, graph.constant(images.directions.toarray().T))

@@ -8,14 +8,16 @@ all that is needed; this module adds the rest, mostly in-place sums.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vhagar.runtime.devices import require_torch
 
 # A numpy array or a torch tensor.
 AnyArray = Any
+Whole = TypeVar("Whole", np.int32, np.int64)
 
 # Entries of a block of rows: some twenty buffers of this many numbers fit into a core's cache.
 _BLOCK_ENTRIES = 2**14
@@ -43,6 +45,16 @@ def arange(count: int, like: AnyArray) -> AnyArray:
 def contiguous(values: AnyArray) -> AnyArray:
     """The array in contiguous memory, as the kernels require it."""
     return np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values.contiguous()
+
+
+def distinct(values: NDArray[Whole]) -> NDArray[Whole]:
+    """The different entries of an array of integers in ascending order.
+
+    What `np.unique` gives, which takes several times as long for a few and imports masked arrays.
+    """
+    ordered = np.sort(values, axis=None)
+    found: NDArray[Whole] = ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
+    return found
 
 
 def buffer(like: AnyArray) -> AnyArray | None:

@@ -17,6 +17,7 @@ from scipy import sparse
 from vhagar.array_types import Array, Index
 from vhagar.network import AbstractLinear, SparseAffine
 from vhagar.perturbation import AbstractPiece
+from vhagar.relaxation.arrays import distinct
 from vhagar.relaxation.corners import Corners
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.stages import Stage
@@ -89,7 +90,7 @@ def _part(layer: AbstractLinear, outputs: Index) -> tuple[SparseAffine, Index]:
     """A layer's part for some outputs, and the inputs that they depend on."""
     rows = sparse.csr_array(layer.matrix[outputs])
     rows.eliminate_zeros()
-    inputs = np.unique(rows.indices).astype(np.int64)
+    inputs = distinct(rows.indices).astype(np.int64)
     if not len(inputs):
         inputs = np.zeros(1, dtype=np.int64)  # constant outputs; a layer needs at least one input
     places = np.searchsorted(inputs, rows.indices)

@@ -57,7 +57,7 @@ def _facts(entry: Entry, found: WitnessFigure | None) -> str:
         facts.append(f"upper end: {entry.kind.value}")
     if found is not None and found.witness.margin is not None:
         facts.append(f"margin of the target {down(found.witness.margin)}")
-        facts.append(found.witness.piece)
+        facts.append(with_quotients(found.witness.piece))
     if entry.certificate is not None:
         facts.append(f"certificate {entry.certificate}")
     facts += [f"note: {note}" for note in entry.notes]

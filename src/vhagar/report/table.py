@@ -92,7 +92,7 @@ def _cells(
         _number(-1 if entry.target is None else entry.target, target),
         _number(entry.lower, f'<a href="#problem-{entry.number}">{text(low)}</a>', raw=True),
         _number(_plain(entry.upper), high),
-        _number(gap, f"{gap:.1f}"),
+        _number(gap, f"{math.ceil(10 * gap) / 10:.1f}" if math.isfinite(gap) else f"{gap}"),
         f"<td>{_bar(entry, largest)}</td>",
     ]
     if percents:

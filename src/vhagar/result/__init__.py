@@ -9,6 +9,7 @@ from vhagar.result.values import (
     Estimate,
     Interval,
     Moment,
+    PlausibleWitness,
     Progress,
     Status,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "Estimate",
     "Interval",
     "Moment",
+    "PlausibleWitness",
     "Progress",
     "ProgressError",
     "Rejection",

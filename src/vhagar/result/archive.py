@@ -35,6 +35,7 @@ from vhagar.result.values import (
     Estimate,
     Interval,
     Moment,
+    PlausibleWitness,
     Status,
 )
 from vhagar.result.witness import Witness
@@ -82,7 +83,12 @@ def load_fields(path: Path) -> dict[str, Any]:
             network.input_shape, tuple(asked["input_range"]), asked.get("domain")
         ),
     )
-    return {"problem": problem, **_known(values), "witness": _witness(values["witness"], problem)}
+    return {
+        "problem": problem,
+        **_known(values),
+        "witness": _witness(values["witness"], problem),
+        "plausible": _plausible(values.get("plausible"), problem),
+    }
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:
@@ -116,6 +122,15 @@ def _nearest(values: dict[str, Any] | None) -> Neighbour | None:
         return None
     x = np.array(values["x"], dtype=np.float64)
     return Neighbour(values["row"], x, values["label"], values["distance"])
+
+
+def _plausible(values: dict[str, Any] | None, problem: Problem) -> PlausibleWitness | None:
+    if values is None:
+        return None
+    witness, near = _witness(values["witness"], problem), _nearest(values["nearest"])
+    assert witness is not None  # neither is ever left out
+    assert near is not None
+    return PlausibleWitness(witness, near, values["share"])
 
 
 def _coverage(values: dict[str, Any] | None) -> Coverage | None:

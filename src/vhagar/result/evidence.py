@@ -6,9 +6,10 @@ import numpy as np
 
 from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
+from vhagar.perturbation.quotients import with_quotients
 from vhagar.problem import Problem
 from vhagar.result.numbers import down, share, up
-from vhagar.result.values import Coverage, CoverageCounts, Estimate
+from vhagar.result.values import Coverage, CoverageCounts, Estimate, PlausibleWitness
 from vhagar.result.witness import Witness
 
 # Features whose changes are printed.
@@ -54,9 +55,18 @@ def nearest_words(found: Neighbour, problem: Problem) -> str:
     """The input of the data set that is nearest to the witness."""
     label = "" if found.label is None else f", labelled {problem.class_name(found.label)},"
     return (
-        f"input {found.row} of the data set{label} is nearest to the witness; they differ by "
+        f"input {found.row} of the data set{label} is nearest to it; they differ by "
         f"{100 * found.distance:.3g} % of their ranges (root mean square)"
     )
+
+
+def plausible_rows(found: PlausibleWitness, problem: Problem) -> list[tuple[str, str]]:
+    """The witness near the data set, its changes and the input that is nearest to it."""
+    return [
+        ("near", f"near the data, {witness_words(found.witness, problem)}"),
+        *change_rows(found.witness, problem),
+        ("nearest", nearest_words(found.nearest, problem)),
+    ]
 
 
 def change_rows(witness: Witness, problem: Problem) -> list[tuple[str, str]]:
@@ -81,7 +91,7 @@ def _how(witness: Witness) -> str:
         for name, value in (witness.parameters or {}).items()
         if isinstance(value, float)
     ]
-    return ", ".join([witness.piece, *chosen])
+    return ", ".join([with_quotients(witness.piece), *chosen])
 
 
 def coverage_words(coverage: Coverage, source: str) -> str:
@@ -141,8 +151,11 @@ def uncovered_words(coverage: Coverage, upper: float) -> str:
 def estimate_words(estimate: Estimate, source: str) -> str:
     """State the estimated mean, with the half-width rounded up."""
     sure = f"{100 * (1 - estimate.level):g} %"
+    mean = f"{estimate.mean:.4g}"
+    # What the rounding of the mean leaves out is added to the half-width.
+    room = estimate.half_width + abs(estimate.mean - float(mean))
     return (
-        f"{estimate.mean:.4g} +- {up(estimate.half_width)} (probability {sure}) over inputs "
+        f"{mean} +- {up(room)} (probability {sure}) over inputs "
         f"classified {source} drawn at random, {estimate.samples} of them; 0 for those that "
         "cannot be pushed into a target class"
     )

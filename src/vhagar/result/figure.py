@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from vhagar.array_types import Array
+from vhagar.dataset import Neighbour
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.problem import Problem
@@ -55,7 +56,10 @@ class BoundsPanel:
 
 @dataclass(frozen=True, eq=False)
 class FigureData:
-    """The panels of the figure, in order after `nearest`; one with nothing to show is None."""
+    """The panels of the figure, in order after `nearest`; one with nothing to show is None.
+
+    `plausible` are the same four of the witness near the data set: a second row.
+    """
 
     title: str
     witness: InputPanel | None
@@ -63,6 +67,7 @@ class FigureData:
     difference: InputPanel | None
     bounds: BoundsPanel | None
     nearest: InputPanel | None = None
+    plausible: tuple[InputPanel | None, ...] = ()
 
 
 def figure_format(path: Path) -> str:
@@ -78,18 +83,23 @@ def figure_format(path: Path) -> str:
 def figure_data(result: AbstractResult) -> FigureData:
     """What the figure shows, as plain data."""
     witness, image, difference = input_panels(result.witness, result.problem)
-    near = _nearest_panel(result, witness)
-    return FigureData(str(result.problem), witness, image, difference, _bounds(result), near)
+    near, second = _nearest_panel(result.nearest, result.problem, witness), result.plausible
+    row: tuple[InputPanel | None, ...] = ()
+    if second is not None:
+        row = input_panels(second.witness, result.problem)
+        row = (_nearest_panel(second.nearest, result.problem, row[0]), *row)
+    return FigureData(str(result.problem), witness, image, difference, _bounds(result), near, row)
 
 
-def _nearest_panel(result: AbstractResult, witness: InputPanel | None) -> InputPanel | None:
-    """The input of the data set that is nearest to the witness, on the witness's scale."""
-    found = result.nearest
+def _nearest_panel(
+    found: Neighbour | None, problem: Problem, witness: InputPanel | None
+) -> InputPanel | None:
+    """The input of the data set that is nearest to a witness, on the witness's scale."""
     if found is None or witness is None:
         return None
-    label = "" if found.label is None else f": {result.problem.class_name(found.label)}"
+    label = "" if found.label is None else f": {problem.class_name(found.label)}"
     title = f"nearest of the data{label}\ndistance {100 * found.distance:.3g} %"
-    x = _in_range(found.x.reshape(result.problem.network.input_shape), result.problem)
+    x = _in_range(found.x.reshape(problem.network.input_shape), problem)
     return replace(witness, title=title, values=picture(x))
 
 

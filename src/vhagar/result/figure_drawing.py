@@ -54,25 +54,29 @@ def figure(data: FigureData) -> Any:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    every = (data.nearest, data.witness, data.image, data.difference)
-    inputs = [panel for panel in every if panel is not None]
+    first = (data.nearest, data.witness, data.image, data.difference)
+    every = [row for row in (first, data.plausible) if row]
+    rows = [[panel for panel in row if panel is not None] for row in every]
+    inputs = rows[0]
     with mpl.rc_context(_STYLE):
         margins: Any = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
         named = max((len(panel.names) for panel in inputs if _has_bars(panel)), default=0)
         size = (2.3 * len(inputs) + 5.6 + 1.4 * bool(named), max(3.0, 1.0 + 0.17 * named))
         if data.bounds is None:  # the pictures alone fill the height: room for title and scale
             size = (max(2.3 * len(inputs), 5.0) + 1.4 * bool(named), max(3.5, size[1]))
-        drawn = Figure(figsize=size, layout=margins)
+        drawn = Figure(figsize=(size[0], len(rows) * size[1]), layout=margins)
         FigureCanvasAgg(drawn)
         drawn.suptitle(data.title, x=0.012, ha="left", fontsize=10.5, fontweight="bold")
         ratios = [1.0] * len(inputs) + ([] if data.bounds is None else [2.1])
-        axes = drawn.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
-        for ax, panel in zip(axes, inputs, strict=False):
-            _draw_input(drawn, ax, panel, diverging=panel is data.difference)
-            if _has_bars(panel) and panel is not inputs[0]:
-                ax.set_yticklabels([])  # the first panel has them
+        grid = drawn.add_gridspec(len(rows), len(ratios), width_ratios=ratios)
+        for k, (row, panels) in enumerate(zip(every, rows, strict=True)):
+            for place, panel in enumerate(panels):
+                ax = drawn.add_subplot(grid[k, place])
+                _draw_input(drawn, ax, panel, diverging=panel is row[-1])
+                if _has_bars(panel) and place:
+                    ax.set_yticklabels([])  # the first panel has them
         if data.bounds is not None:
-            _draw_bounds(axes[-1], data.bounds)
+            _draw_bounds(drawn.add_subplot(grid[:, -1]), data.bounds)
     return drawn
 
 

@@ -45,8 +45,18 @@ def gap(lower: float, upper: float) -> str:
     if not math.isfinite(upper):
         return "unknown"
     share = 100 * (upper - lower) / upper if upper > 0 else 0.0
-    share_text = f"{share:.1f}" if share >= 1 else f"{share:.2g}"
-    return f"{_fixed(upper - lower, _decimals(0.0, upper - lower), ROUND_CEILING)} ({share_text} %)"
+    return (
+        f"{_fixed(upper - lower, _decimals(0.0, upper - lower), ROUND_CEILING)} "
+        f"({share_above(share)} %)"
+    )
+
+
+def share_above(percent: float) -> str:
+    """Format a percentage rounded up: one decimal, or two digits of less than 1 %."""
+    if percent >= 1 or not math.isfinite(percent):
+        return _fixed(percent, 1, ROUND_CEILING)
+    rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal(Decimal(percent))
+    return f"{float(rounded):.2g}"
 
 
 def percent(low: float, high: float) -> str:

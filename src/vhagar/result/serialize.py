@@ -18,7 +18,7 @@ import numpy as np
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain.plain import plain_domain
 from vhagar.problem import Problem
-from vhagar.result.values import AbstractResult, Coverage, Interval
+from vhagar.result.values import AbstractResult, Coverage, Interval, PlausibleWitness
 from vhagar.result.witness import Witness
 from vhagar.version import __version__
 
@@ -52,6 +52,7 @@ def to_dict(result: AbstractResult) -> dict[str, Any]:
         "estimate": None if result.estimate is None else asdict(result.estimate),
         "coverage": None if result.coverage is None else _coverage(result.coverage),
         "nearest": None if result.nearest is None else asdict(result.nearest),
+        "plausible": None if result.plausible is None else _plausible(result.plausible),
         "engine": result.engine,
         "device": result.device,
         "nodes": result.nodes,
@@ -198,6 +199,14 @@ def _interval(interval: Interval) -> dict[str, Any]:
         "lower": interval.lower,
         "upper": interval.upper,
         "kind": interval.kind.name.lower(),
+    }
+
+
+def _plausible(found: PlausibleWitness) -> dict[str, Any]:
+    return {
+        "witness": _witness(found.witness),
+        "nearest": asdict(found.nearest),
+        "share": found.share,
     }
 
 

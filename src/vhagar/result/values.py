@@ -132,6 +132,19 @@ class Progress:
 
 
 @dataclass(frozen=True, eq=False)
+class PlausibleWitness:
+    """A witness near a data set, with at least the share `share` of the best one's confidence.
+
+    `nearest` is the input of the data set that is nearest to it. It is checked as every witness is,
+    and bounds nothing: `Result.lower` is the confidence of the best witness.
+    """
+
+    witness: Witness
+    nearest: Neighbour
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
 class AbstractResult:
     """The interval around the minimal globally robust bound, and the evidence for it.
 
@@ -142,6 +155,7 @@ class AbstractResult:
     `certificate` is the file that proves the interval, if one was requested and written.
     `estimate` is set for random sampling only (see `vhagar.baseline`), `coverage` if a data set
     was given, and `nearest` is the input of that data set that is nearest to the witness.
+    `plausible` is a witness near the data set, if one was asked for and found.
     """
 
     problem: Problem
@@ -163,6 +177,7 @@ class AbstractResult:
     estimate: Estimate | None = field(default=None)
     coverage: Coverage | None = field(default=None)
     nearest: Neighbour | None = field(default=None)
+    plausible: PlausibleWitness | None = field(default=None)
 
     @property
     def interval(self) -> Interval:

@@ -286,7 +286,8 @@ class WitnessCheck:
             return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime raises error classes of its own
             raise VhagarError(
-                f"onnxruntime cannot load the model, so no witness can be checked: {error}"
+                "onnxruntime cannot load the model, so no witness can be checked; if it is in "
+                f"another precision, export it in float32: {error}"
             ) from error
 
     @cached_property

@@ -12,6 +12,7 @@ from vhagar.result.evidence import (
     domain_words,
     estimate_words,
     nearest_words,
+    plausible_rows,
     uncovered_words,
     witness_words,
 )
@@ -139,6 +140,8 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
         rows += change_rows(result.witness, problem)
     if result.nearest is not None:
         rows.append(("nearest", nearest_words(result.nearest, problem)))
+    if result.plausible is not None:
+        rows += plausible_rows(result.plausible, problem)
     if not problem.domain.whole:
         rows.append(("domain", domain_words(problem.domain)))
     if problem.map_fingerprint is not None:

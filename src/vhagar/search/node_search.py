@@ -8,6 +8,7 @@ from typing import Any
 from vhagar.result import Run
 from vhagar.runtime.deadline import Deadline, WorkLimit
 from vhagar.runtime.pool import HEARTBEAT, Finished
+from vhagar.search.bounders.base import CutsFound
 from vhagar.search.bounders.gpu.driver import GpuHere, GpuProcess
 from vhagar.search.bounders.gpu.messages import GpuReport
 from vhagar.search.bounders.size import is_small
@@ -91,7 +92,7 @@ class NodeSearch(Search):
         run = self._run
         first = self._first_number
         bounders = lp_bounders(
-            self._take_witness, first, run.bounds, deadline, tightens=self._tightens
+            self._take_found, first, run.bounds, deadline, tightens=self._tightens
         )
         slopes = partial(slope_bounder, run.problem, first, run.bounds, deadline)
         return SearchWorker(run.reduced, run.options, bounders, slopes)
@@ -113,7 +114,8 @@ class NodeSearch(Search):
         """LPs in worker processes, the attack beside them, and batches where they are wanted.
 
         Small problems begin in this process, and many end there before any other has started.
-        Unless they are `required`, batches are given up where there is no GPU after all.
+        Larger ones have bounds by slopes here until the workers are there. Unless they are
+        `required`, batches are given up where there is no GPU after all.
         """
         run, frontiers = self._run, self._frontiers
         frontiers.timed = True
@@ -121,7 +123,8 @@ class NodeSearch(Search):
         with self._pool:
             first = self._first_worker
             workers = SearchPool(run, self._pool, count, deadline, first, self._tightens)
-            here = self._worker_here(deadline) if is_small(run.problem) else None
+            worker = self._worker_here(deadline)
+            here = worker if is_small(run.problem) else None
             alone = WorkLimit(_ALONE if here is not None else 0.0, _BUSY)
             if batches:
                 self._gpu = GpuProcess(run, first + count, self._pool, required)
@@ -142,7 +145,9 @@ class NodeSearch(Search):
                     frontiers.abandon(lost)
                 if workers.are_ready:
                     here = None
-                self._explore_and_listen(here, workers, count, deadline)
+                waiting = here is None and not workers.are_ready
+                busy = waiting and self._bound_by_slopes(worker, workers, deadline)
+                self._explore_and_listen(here, workers, count, deadline, busy)
                 self._attack_first_when_due(deadline)
             frontiers.announce()
             return False
@@ -175,16 +180,50 @@ class NodeSearch(Search):
             self._attack.join_when_due()
 
     def _explore_and_listen(
-        self, here: SearchWorker | None, workers: SearchPool, count: int, deadline: Deadline
+        self,
+        here: SearchWorker | None,
+        workers: SearchPool,
+        count: int,
+        deadline: Deadline,
+        busy: bool,
     ) -> None:
-        """Explore a little in this process, where there is a worker here, and take a message."""
-        busy = here is not None and self._explore_here(here, count, deadline)
+        """Explore a little in this process, where there is a worker here, and take a message.
+
+        If this process is `busy`, too, it waits for none.
+        """
+        busy |= here is not None and self._explore_here(here, count, deadline)
         busy |= self._frontiers.split_inputs(_LISTENING)
         received = self._pool.next_message(deadline.at, 0.0 if busy else HEARTBEAT)
         if received is None:
             self._run.report()
         else:
             self._handle(*received, workers)
+
+    def _bound_by_slopes(
+        self, worker: SearchWorker, workers: SearchPool, deadline: Deadline
+    ) -> bool:
+        """Bound a node by slopes in this process; return whether there was one.
+
+        On a busy machine, workers take many seconds to start. Those that are there already go on.
+        """
+        task = self._frontiers.next_slope_task(HERE)
+        if task is None:
+            return False
+
+        def listen() -> bool:
+            self._hand_out(workers)
+            received = self._pool.next_message(deadline.at, 0.0)
+            if received is not None:
+                self._handle(*received, workers)
+            self._run.report()
+            return received is not None
+
+        done = self._beside(
+            lambda: worker.work(task, len(task.nodes), deadline=deadline), listen, deadline
+        )
+        if done is not None:
+            self._frontiers.put_back(HERE, done)
+        return True
 
     def _explore_here(self, worker: SearchWorker, workers: int, deadline: Deadline) -> bool:
         """Explore a little in this process; return whether there was anything to do."""
@@ -201,9 +240,13 @@ class NodeSearch(Search):
         self._run.report()
 
     def _hand_out(self, workers: SearchPool) -> None:
-        """Give all that are idle something to do."""
+        """Give all that are idle something to do.
+
+        Boxes of inputs are halved in this process. While they are ahead, they have their own core.
+        """
         frontiers = self._frontiers
-        for name in workers.idle:
+        most = max(1, len(workers) - frontiers.bounded_by_boxes)
+        for name in workers.idle[: max(0, most - workers.busy)]:
             task = frontiers.next_task(name, len(workers))
             if task is None:
                 break
@@ -218,6 +261,8 @@ class NodeSearch(Search):
             self._handle_gpu(self._gpu, message)
         elif isinstance(message, WitnessFound):
             self._take_witness(message)
+        elif isinstance(message, CutsFound):
+            workers.tell_others(name, message)
         elif isinstance(message, Ready):
             workers.is_ready(name)
         elif isinstance(message, Underway):
@@ -238,6 +283,11 @@ class NodeSearch(Search):
             self._frontiers.signs.abandon(gpu.name)
             self._gpu = None
         gpu.handle(message)
+
+    def _take_found(self, found: WitnessFound | CutsFound) -> None:
+        """Take what was found in this process: its cuts serve nobody else."""
+        if isinstance(found, WitnessFound):
+            self._take_witness(found)
 
     def _take_witness(self, found: WitnessFound) -> None:
         """Offer a witness, which is one of the problem as it was given, not of the reduced one."""

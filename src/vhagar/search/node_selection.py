@@ -138,6 +138,13 @@ class Frontiers:
         return task
 
     @property
+    def bounded_by_boxes(self) -> bool:
+        """Whether nothing better is known of the answer than what boxes of inputs say."""
+        if self.boxes is None or self.boxes.is_done:
+            return False
+        return max(self.boxes.uppers.values(), default=math.inf) <= self._run.interval.upper
+
+    @property
     def bounded_by_ceiling(self) -> bool:
         """Whether nothing better is known of the answer than the ceiling."""
         return self.ceiling.upper <= self._run.interval.upper

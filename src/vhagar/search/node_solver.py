@@ -12,7 +12,7 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation.proof import ProofKind
 from vhagar.runtime.deadline import OutOfTime
-from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFound, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Closed, Node
 from vhagar.search.node_heap import NodeHeap
@@ -66,6 +66,10 @@ class NodeSolver:
         self._closed = Closed()
         self._left: list[Node] = []
         self._spectral = False
+
+    def take_cuts(self, found: CutsFound) -> None:
+        """Take over cuts that were found elsewhere."""
+        self._bounder.take_cuts(found)
 
     def explore(
         self,

@@ -13,7 +13,7 @@ from vhagar.reduction.base import Reduced
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.quadratic import are_manageable
 from vhagar.result import Run
-from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.deadline import Deadline, OutOfTime
 from vhagar.runtime.devices import device_words, limit_threads, require_torch, torch_device
 from vhagar.runtime.threads import blas_threads
 from vhagar.search.bounders.first_bounds import BoundMethod, first_neuron_bounds, root_bounders
@@ -66,6 +66,8 @@ class SearchInRounds(Search):
         # Without linear programs nobody else finds confident inputs, either.
         self._attacks = attack
         self._begun, self._worked = time.monotonic(), time.process_time()
+        # Whether the rounds have ended because there was no time to import torch.
+        self._lacks_torch = False
 
     def run(self, deadline: Deadline) -> bool:
         """First-order steps in this process, piece by piece, while the attack runs beside it.
@@ -119,12 +121,9 @@ class SearchInRounds(Search):
         alone = self._attacks and not options.processes
         share = _BOUNDS_SHARE if alone and deadline.left < math.inf else math.inf
         last = deadline.sooner(share * deadline.left)
-        if not self._can_import_torch(last):
+        self._bound_in_rounds(slopes, last)
+        if self._lacks_torch:
             self._bound_without_torch(deadline)
-            return
-        device = self._meanwhile(self._device, last)
-        if device is not None:
-            self._bound_in_rounds(device, slopes, last)
 
     def _bound_largest(self, deadline: Deadline) -> None:
         """Quick bounds of the maximal confidence, whether it is a ceiling or the question itself.
@@ -142,7 +141,7 @@ class SearchInRounds(Search):
             self.bound_ceiling(BoundMethod.QUICK, deadline, _BINDING_SHARE if binds else share)
 
     def _bound_without_torch(self, deadline: Deadline) -> None:
-        """What numpy alone can do, the ceiling first: it is one root, the others may be many."""
+        """What else numpy can do, the ceiling first: it is one root, the others may be many."""
         if self._frontiers.bounded_by_ceiling:
             self.bound_ceiling(BoundMethod.QUICK, deadline, _NUMPY_SHARE)
         # Work that outlasts the deadline is left behind with its nodes: nothing may follow it.
@@ -170,6 +169,13 @@ class SearchInRounds(Search):
         """The share of a core that this process has had since the search began."""
         seconds = max(time.monotonic() - self._begun, 1e-3)
         return min(max((time.process_time() - self._worked) / seconds, _LEAST_CORE), 1.0)
+
+    def _device_in_time(self, deadline: Deadline) -> Any:
+        """Where first-order steps run; `OutOfTime` if torch cannot be imported before that."""
+        self._lacks_torch = not self._can_import_torch(deadline)
+        if self._lacks_torch:
+            raise OutOfTime
+        return self._device()
 
     def _device(self) -> Any:
         """Where first-order steps run; says so. On a busy machine, torch takes long to import."""
@@ -224,7 +230,8 @@ class SearchInRounds(Search):
                 break
             self._work(worker, task, deadline)
 
-    def _bound_in_rounds(self, device: Any, slopes: QuadraticBounder, deadline: Deadline) -> None:
+    def _bound_in_rounds(self, slopes: QuadraticBounder, deadline: Deadline) -> None:
+        """Round by round, until one needs torch that cannot be imported in time."""
         run = self._run
         record = run.options.certificate is not None
 
@@ -232,7 +239,7 @@ class SearchInRounds(Search):
             threads = run.options.worker_count
             return FirstOrderBounder(
                 reduced.problem,
-                device,
+                lambda: self._device_in_time(deadline),
                 self._is_late(deadline),
                 deadline,
                 record,
@@ -241,7 +248,7 @@ class SearchInRounds(Search):
             )
 
         worker = SearchWorker(run.reduced, run.options, bounder, lambda: slopes)
-        while not run.interval.closed and not deadline.passed:
+        while not (run.interval.closed or deadline.passed or self._lacks_torch):
             task = self._frontiers.next_task(HERE, 1, whole_piece=True)
             if task is None:
                 break

@@ -171,7 +171,6 @@ class Search:
 
     def _meanwhile(self, work: Callable[[], Found], deadline: Deadline) -> Found | None:
         """What `work` returns; None if the time is over before. The attack is listened to."""
-        over = Deadline(deadline.at + _GRACE)
 
         def listen() -> bool:
             # It depends on the clock, so not where results must be reproducible.
@@ -181,6 +180,13 @@ class Search:
             self._run.report()
             return busy
 
+        return self._beside(work, listen, deadline)
+
+    def _beside(
+        self, work: Callable[[], Found], listen: Callable[[], bool], deadline: Deadline
+    ) -> Found | None:
+        """What `work` returns, in a thread of its own; None if the time is over before."""
+        over = Deadline(deadline.at + _GRACE)
         return in_background(work, listen, self._stopped, lambda: over.passed)
 
     def _listen(self) -> None:

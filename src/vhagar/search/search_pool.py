@@ -72,11 +72,21 @@ class SearchPool:
     def idle(self) -> list[int]:
         return sorted(self._idle)
 
+    @property
+    def busy(self) -> int:
+        """How many have something to do."""
+        return len(self._heard)
+
     def give(self, name: int, task: Any) -> None:
         """Give an idle worker something to do."""
         self._pool.tell(name, task)
         self._idle.discard(name)
         self._heard[name] = time.monotonic(), False
+
+    def tell_others(self, name: int, message: Any) -> None:
+        """Pass on what a worker has found to all others that have started."""
+        for other in self._names - self._starting - {name}:
+            self._pool.tell(other, message)
 
     def is_underway(self, name: int) -> None:
         """A worker has told bounds, and is still busy."""

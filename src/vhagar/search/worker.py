@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from vhagar.reduction.base import Reduced, reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.runtime.pool import Channel
-from vhagar.search.bounders.base import AbstractBounder
+from vhagar.search.bounders.base import AbstractBounder, CutsFound
 from vhagar.search.bounders.lp import LpBounder
 from vhagar.search.node import Node, Numbers, first_number
 from vhagar.search.node_solver import Explored, NodeSolver, OnBounds, Underway, solver_with
+from vhagar.search.primal_heuristic import WitnessFound
 from vhagar.search.region_cache import Regions
 
 if TYPE_CHECKING:
@@ -62,14 +63,15 @@ BounderMaker = Callable[[Reduced], AbstractBounder]
 
 
 def lp_bounders(
-    send: Any,
+    send: Callable[[WitnessFound | CutsFound], None],
     first: int = 0,
     bounds: BoundsCache | None = None,
     deadline: Deadline = NEVER,
     plain: bool = False,
     tightens: bool = False,
 ) -> BounderMaker:
-    """Bounders by LPs. `send` hears of witnesses; numbers of new nodes begin after `first`."""
+    """Bounders by LPs. `send` hears of witnesses and cuts; numbers of new nodes begin after
+    `first`."""
     return lambda reduced: LpBounder(
         reduced, send, Numbers(first), bounds, deadline, plain, tightens
     )
@@ -144,6 +146,12 @@ class SearchWorker:
             explored = replace(explored, floors=dict(self._slopes.floors))
         return explored
 
+    def take_cuts(self, found: CutsFound) -> None:
+        """Take over cuts that another worker found; the ceiling's are about no target."""
+        about_ceiling = found.region.target is None and self._problem.perturbation is not None
+        solver = self._ceiling_solver() if about_ceiling else self._node_solver
+        solver.take_cuts(found)
+
     def _ceiling_solver(self) -> NodeSolver:
         if self._confident is None:
             asked = reduce_problem(self._ceiling, ())
@@ -191,5 +199,8 @@ def serve(job: WorkerJob, channel: Channel) -> None:
     np.seterr(over="ignore", invalid="ignore")  # as in the parent's process
     while True:
         task = channel.receive()
+        if isinstance(task, CutsFound):
+            worker.take_cuts(task)
+            continue
         done = worker.work(task, 10**9, _QUANTUM_SECONDS, deadline, tell, _QUANTUM_SECONDS)
         channel.send(done)

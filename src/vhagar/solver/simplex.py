@@ -72,7 +72,7 @@ class Simplex:
         self.by_interior_point = False
         self._gaps = GapRows.of(arrays)
         scaled = self._scaled = Scaled(self._gaps.subtracted(arrays))
-        self._rows = np.setdiff1d(np.arange(len(scaled.row_lower)), left_out)
+        self._rows = np.delete(np.arange(len(scaled.row_lower)), left_out)
         # The objective in the model's units is this times the solver's, which minimises.
         self._unit = float(scaled.column_scale[objective])
         self._objective = objective
@@ -200,7 +200,7 @@ class Simplex:
         """Add all omitted rows except these."""
         if len(self._rows) + len(left_out) >= len(self._scaled.row_lower):
             return
-        wanted = np.setdiff1d(np.arange(len(self._scaled.row_lower)), left_out)
+        wanted = np.delete(np.arange(len(self._scaled.row_lower)), left_out)
         new = np.setdiff1d(wanted, self._rows)
         matrix = self._scaled.matrix[new]
         status = self._highs.addRows(

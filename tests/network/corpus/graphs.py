@@ -105,18 +105,28 @@ def logarithmic_softmax(b: Builder) -> Builder:
     return scores(b, 144).add("LogSoftmax", **({"axis": -1} if b.opset > 8 else {})).add("Identity")
 
 
-def _ending_with(kind: str) -> None:
+def _ending_with(kind: str, since: int) -> None:
     """Enter a model that ends with a strictly increasing function, which is ignored."""
 
     def make(b: Builder) -> Builder:
         return scores(conv(b, 2, 3).add("Relu"), 96).add(kind)
 
     make.__name__ = f"{kind.lower()}_last"
-    model(9)(make)
+    model(since)(make)
 
 
-for _kind in INCREASING:
-    _ending_with(_kind)
+for _kind, _since in INCREASING.items():
+    _ending_with(_kind, _since)
+
+
+@model()
+def logarithm_of_a_softmax(b: Builder) -> Builder:
+    return scores(conv(b, 2, 3).add("Relu"), 96).add("Softmax", axis=1).add("Log")
+
+
+@model()
+def logarithm_of_a_sigmoid(b: Builder) -> Builder:
+    return scores(conv(b, 2, 3).add("Relu"), 96).add("Sigmoid").add("Log")
 
 
 @model()

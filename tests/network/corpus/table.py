@@ -11,8 +11,13 @@ import numpy as np
 IMAGE = (3, 8, 6)
 OPSETS = (8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22)
 
-# Strictly increasing functions, which are ignored at the end of a model.
-INCREASING = ("Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh")
+# Strictly increasing functions, which are ignored at the end of a model: since which operator set.
+INCREASING = {
+    **dict.fromkeys(("Atan", "Erf", "Exp", "Sigmoid", "Softplus", "Softsign", "Tanh"), 9),
+    "Elu": 9,
+    "Selu": 9,
+    "Celu": 12,
+}
 
 Builder = Any
 Model = Callable[[Builder], Builder]

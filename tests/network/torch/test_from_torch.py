@@ -135,8 +135,20 @@ def test_an_exported_program_is_converted() -> None:
     with pytest.raises(InvalidInput, match="not \\(3,\\)"):
         from_torch(program, input_shape=(3,))
     batch = torch.export.export(module, (torch.zeros(2, *SHAPE),))
-    with pytest.raises(InvalidInput, match="batch of 1"):
+    with pytest.raises(InvalidInput, match=r"shape 2 x .* batch of 1"):
         from_torch(batch)
+
+
+def test_a_program_for_any_batch_is_converted() -> None:
+    module = made(GRAPHS["residual"]).eval()
+    program = torch.export.export(
+        module,
+        (torch.zeros(3, *SHAPE),),
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+    )
+    x = np.random.default_rng(5).normal(size=(20, *SHAPE)).astype(np.float32)
+    ours = from_torch(program).forward(x)
+    np.testing.assert_allclose(ours, scores(module, x), rtol=1e-5, atol=1e-5)
 
 
 def test_a_program_in_training_mode_is_refused() -> None:

@@ -77,3 +77,31 @@ def test_numbers_beyond_float64_give_no_bound() -> None:
     matrix = np.full((2, 2), 1e200)
     block = Block(matrix, Chain((matrix,)))
     assert norm_bound(block, np.full(2, 1e200), np.full(2, 1e-200)).bound == math.inf
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_underflow_in_a_chain_is_counted(dense: bool) -> None:
+    """A product that vanishes in float64 is multiplied by huge weights afterwards."""
+    numbers = [1e-30, *[1e-31] * 9, *[1e30] * 10]
+    factors = [np.array([[number]]) for number in numbers]
+    chain = Chain(tuple(factors if dense else map(sparse.csr_array, factors)))
+    exact = math.prod(map(Fraction, numbers))
+    product = np.zeros((1, 1))  # what float64 makes of it
+    assert float(exact) > 1e-10
+    one = np.ones(1)
+    norm = norm_bound(Block(product, chain), one, one)
+    assert Fraction(norm.bound) >= exact
+    assert Fraction(chain.size(one, one)) >= exact**2
+    assert chain.lost(backwards=True)[0] >= 2.0**-1022
+    forwards = Chain(chain.factors[::-1])
+    assert Fraction(forwards.lost(backwards=True)[0]) >= exact
+
+
+@pytest.mark.parametrize("values", [[3.0, 4.0], [3e-200, 4e-200], [3e-310, 4e-310], [3e200, 4e200]])
+def test_lengths_of_any_size(values: list[float]) -> None:
+    """Squares underflow, or overflow, where the length does not."""
+    found = norms.length(np.array(values))
+    assert Fraction(found) ** 2 >= sum(Fraction(value) ** 2 for value in values)
+    assert found <= math.hypot(*values) * (1 + 1e-11)
+    assert norms.length(np.zeros(0)) == 0.0
+    assert norms.length(np.array([1.0, math.inf])) == math.inf

@@ -59,7 +59,7 @@ def test_bounds_by_spectral_norms_are_called_so() -> None:
     problem = Problem(
         network(np.random.default_rng(3)), perturbation="linf(0.05)", source=0, targets=1
     )
-    bounder = FirstOrderBounder(problem, torch.device("cpu"))
+    bounder = FirstOrderBounder(problem, lambda: torch.device("cpu"))
     solver = solver_with(bounder, problem, Options())
     first = solver.explore([Node(Region(1, 0), 1e6, 0)], 1)
     assert first.spectral

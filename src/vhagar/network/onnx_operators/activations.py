@@ -12,7 +12,7 @@ from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Tensor
 from vhagar.network.layers import Shape
 from vhagar.network.onnx_node import Node, full_shape
-from vhagar.network.onnx_operators.reasons import INSTEAD
+from vhagar.network.onnx_operators.reasons import INSTEAD, REASONS
 from vhagar.network.units import absolute, clip, leaky_relu, maximum, minimum
 
 ONLY_PIECEWISE_LINEAR = (
@@ -143,6 +143,26 @@ def softmax(node: Node) -> Tensor:
 def increasing(node: Node) -> Tensor:
     """A smooth, strictly increasing function at the end does not change the order of scores."""
     node.attributes()
+    return _ignored(node)
+
+
+def exponential_linear(node: Node) -> Tensor:
+    """Celu, Elu and Selu at the end: strictly increasing if their factors are positive."""
+    known = {"alpha": 1.0, "gamma": 1.0} if node.kind == "Selu" else {"alpha": 1.0}
+    if not all(0 < factor < math.inf for factor in node.attributes(**known).values()):
+        raise node.refusal("has a factor that is not positive, so it does not increase everywhere")
+    return _ignored(node)
+
+
+def logarithm(node: Node) -> Tensor:
+    """Log at the end, of a Softmax, Sigmoid, Exp or Softplus: their results are positive."""
+    node.attributes()
+    if node.proto.input[0] not in node.context.tail:
+        raise node.refusal(REASONS["Log"])
+    return _ignored(node)
+
+
+def _ignored(node: Node) -> Tensor:
     data = node.tensor()
     if node.result not in node.context.tail:
         raise node.refusal(ONLY_PIECEWISE_LINEAR)

@@ -6,21 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import AttributeProto, TensorProto
 
 from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Tensor
 from vhagar.network.onnx_node import Comparison, Constant, Node, Operand, require_modest
 from vhagar.network.onnx_tensors import read_tensor
+from vhagar.network.onnx_types import AttributeType, TensorType, attribute_value
 
 # The attributes that may hold a numeric constant.
 _CONSTANT_TYPES = {
-    "value": AttributeProto.TENSOR,
-    "value_float": AttributeProto.FLOAT,
-    "value_floats": AttributeProto.FLOATS,
-    "value_int": AttributeProto.INT,
-    "value_ints": AttributeProto.INTS,
+    "value": AttributeType.TENSOR,
+    "value_float": AttributeType.FLOAT,
+    "value_floats": AttributeType.FLOATS,
+    "value_int": AttributeType.INT,
+    "value_ints": AttributeType.INTS,
 }
 
 
@@ -28,13 +27,12 @@ def constant(node: Node) -> Constant:
     items = [item for item in node.proto.attribute if _CONSTANT_TYPES.get(item.name) == item.type]
     if len(items) != 1 or len(node.proto.attribute) != 1:
         raise node.refusal("holds something other than a dense tensor of numbers")
-    value = onnx.helper.get_attribute_value(items[0])
+    value = attribute_value(items[0])
     return read_tensor(value) if items[0].name == "value" else np.asarray(value)
 
 
 def constant_of_shape(node: Node) -> Constant:
-    default = TensorProto(dims=[1], data_type=TensorProto.FLOAT, float_data=[0.0])
-    value = read_tensor(node.attributes(value=default)["value"])
+    value = node.attributes(value=np.zeros(1, dtype=np.float32))["value"]
     shape = node.integers(0, "shape")
     require_modest(shape)
     if value.size != 1:
@@ -52,28 +50,35 @@ def value_range(node: Node) -> Constant:
 
 
 _TYPES = {
-    TensorProto.FLOAT: np.float64,  # read in float64 like everything else
-    TensorProto.DOUBLE: np.float64,
-    TensorProto.INT64: np.int64,
-    TensorProto.INT32: np.int32,
-    TensorProto.BOOL: np.bool_,
+    TensorType.FLOAT: np.float64,  # rounded, then read in float64 like everything else
+    TensorType.DOUBLE: np.float64,
+    TensorType.INT64: np.int64,
+    TensorType.INT32: np.int32,
+    TensorType.BOOL: np.bool_,
 }
 
 
 def cast(node: Node) -> Operand:
-    kind = node.attributes(to=0, saturate=1)["to"]
+    options = node.attributes(to=0, saturate=1)
+    if options["saturate"] != 1:  # runtimes do odd things then
+        raise node.refusal(f"has the option saturate={options['saturate']}")
+    kind = options["to"]
     operand = node.operands[0]
     if isinstance(operand, Comparison):
-        if kind not in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.BOOL):
+        if kind not in (TensorType.FLOAT, TensorType.DOUBLE, TensorType.BOOL):
             raise node.refusal("turns a comparison into another type than float, double or bool")
         return operand
     if isinstance(operand, Tensor):
-        if kind not in (TensorProto.FLOAT, TensorProto.DOUBLE):
+        if kind not in (TensorType.FLOAT, TensorType.DOUBLE):
             raise node.refusal("turns data into another type than float or double")
         return operand
     if kind not in _TYPES:
         raise node.refusal(f"turns a constant into the type {kind}")
-    return node.constant(0, "operand").astype(_TYPES[kind])
+    value = node.constant(0, "operand")
+    if kind == TensorType.FLOAT:
+        with np.errstate(over="ignore"):
+            value = value.astype(np.float32)
+    return value.astype(_TYPES[kind])
 
 
 def _arrays(node: Node) -> list[Any]:

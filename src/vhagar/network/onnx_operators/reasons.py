@@ -20,7 +20,7 @@ _DIVIDES = (
     "instead, which is linear in inference"
 )
 _GROUPS = f"{_DIVIDES} (exporters write GroupNorm as InstanceNormalization, too)"
-_JUMPS = f"jumps, and only continuous functions can be verified ({_ONLY})"
+_JUMPS = f"jumps, and {_ONLY}, which are continuous"
 _QUANTISED = (
     f"belongs to a quantised network, which rounds between its layers, and {_ONLY}; "
     "export the model before its quantisation"
@@ -30,6 +30,7 @@ _ROUNDS = (
     "`vhagar convert FILE -o real.onnx` writes the network without that rounding, or export it "
     "before its quantisation"
 )
+_UNKNOWN = f"is not supported: {_ONLY}, with the operators that docs/networks.md lists"
 _RECURRENT = f"is recurrent: its gates multiply values that depend on the input, and {_ONLY}"
 _CONTROL = "chooses which part of the model to run; export the model without control flow"
 
@@ -101,7 +102,7 @@ def reason(operator: str, domain: str) -> str:
         return _MICROSOFT
     if domain not in ("", "ai.onnx"):
         return f"is not supported: it belongs to {domain!r}, not to ONNX's own operators"
-    return REASONS.get(operator, "is not supported")
+    return REASONS.get(operator, _UNKNOWN)
 
 
 def unsupported(model: Any, translated: Container[str]) -> list[Refusal]:

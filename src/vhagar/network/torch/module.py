@@ -52,12 +52,12 @@ def from_torch(
     torch = require_torch()
     if isinstance(module, torch.export.ExportedProgram):
         name, program = name or "program", module
-        shape = _program_shape(program, input_shape)
+        batch, shape = _program_shape(program, input_shape)
         module = program.module()
     elif isinstance(module, torch.nn.Module):
         if input_shape is None:
             raise InvalidInput("give the shape of one input, such as input_shape=(1, 28, 28)")
-        name, program = name or type(module).__name__, None
+        name, program, batch = name or type(module).__name__, None, None
         shape = tuple(int(size) for size in input_shape)
     else:
         raise InvalidInput(
@@ -65,7 +65,7 @@ def from_torch(
         )
     with _evaluating(module, program is None):
         dtype = _precision(module, torch)
-        exported = _exported(module, shape, dtype, torch) if program is None else program
+        exported = program if batch == 1 else _exported(module, shape, dtype, torch)
         conversion = _Conversion(exported, torch)
         model = conversion.model(name)
         network = read_model(model, name, layout, image_shape, mean, std, threshold=threshold)
@@ -75,22 +75,24 @@ def from_torch(
     return replace(network, scores=None)
 
 
-def _program_shape(program: Any, given: Sequence[int] | None) -> tuple[int, ...]:
-    """The shape of one input of an exported program."""
+def _program_shape(program: Any, given: Sequence[int] | None) -> tuple[int | None, tuple[int, ...]]:
+    """The batch size of an exported program, None if it is open, and the shape of one input."""
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
     inputs = [node for node in nodes if specs[node.name].target is None]
     if len(inputs) != 1:
         raise InvalidNetwork(f"the program takes {len(inputs)} tensors; a classifier takes one")
-    sizes = list(inputs[0].meta["val"].shape)
-    if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes) or sizes[0] != 1:
+    sizes = [size if isinstance(size, int) else None for size in inputs[0].meta["val"].shape]
+    if len(sizes) < 2 or None in sizes[1:] or sizes[0] not in (1, None):
+        shape = " x ".join("?" if size is None else str(size) for size in sizes)
         raise InvalidInput(
-            f"the program takes a tensor of shape {tuple(map(str, sizes))}; export it for a "
-            "batch of 1 and fixed sizes"
+            f"the program takes a tensor of shape {shape} (? stands for open); export it for a "
+            "batch of 1 or an open one, and fixed sizes"
         )
-    if given is not None and tuple(given) != tuple(sizes[1:]):
-        raise InvalidInput(f"the program takes inputs of shape {tuple(sizes[1:])}, not {given}")
-    return tuple(sizes[1:])
+    one = tuple(size for size in sizes[1:] if size is not None)
+    if given is not None and tuple(given) != one:
+        raise InvalidInput(f"the program takes inputs of shape {one}, not {given}")
+    return sizes[0], one
 
 
 @contextmanager

@@ -248,7 +248,7 @@ class Domain:
         if self.rows is None:
             return np.zeros_like(a)
         y = multipliers(self.rows, (self.low, self.high), a)
-        return np.asarray((self.rows.matrix.T @ y.T).T)
+        return np.asarray((self.rows.transposed @ y.T).T)
 
     @cached_property
     def fingerprint(self) -> str | None:

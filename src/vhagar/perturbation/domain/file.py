@@ -24,7 +24,6 @@ residual = 0.05
 from __future__ import annotations
 
 import math
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +108,8 @@ def given_shape(given: dict[str, Any], path: Path) -> Shape | None:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read the keys and values of a domain's file."""
+    import tomllib  # which few runs need
+
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -40,7 +40,7 @@ class LinearRows:
         """Which inputs `(batch, size)` satisfy every row exactly, without any tolerance."""
         value: Array = (self.matrix @ x.T).T
         terms = np.diff(self.matrix.indptr)
-        room: Array = (abs(self.matrix) @ abs(x).T).T * (2.0**-51 * (terms + 8)) + 1e-300
+        room: Array = (self.absolute @ abs(x).T).T * (2.0**-51 * (terms + 8)) + 1e-300
         inside = (value - room >= self.low) & (value + room <= self.high)
         outside = (value + room < self.low) | (value - room > self.high)
         for case, row in zip(*np.nonzero(~inside & ~outside), strict=True):
@@ -72,13 +72,39 @@ class LinearRows:
         indices, data = self.matrix.indices.astype(np.int64), self.matrix.data
         return tuple((indices[begin:end], data[begin:end]) for begin, end in ends)
 
+    # Supports are asked for at every node of a search, and new sparse matrices take longer than the
+    # products with them.
+    @cached_property
+    def transposed(self) -> sparse.csr_array:
+        return sparse.csr_array(self.matrix.T)
+
+    @cached_property
+    def absolute(self) -> sparse.csr_array:
+        """The absolute coefficients."""
+        return abs(self.matrix)
+
+    @cached_property
+    def absolute_transposed(self) -> sparse.csr_array:
+        return sparse.csr_array(self.absolute.T)
+
+    @cached_property
+    def signed_parts(self) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """The positive coefficients, and the negative ones."""
+        return self.matrix.maximum(0), self.matrix.minimum(0)
+
+    @cached_property
+    def share_entries(self) -> bool:
+        """Whether some entry is in several rows."""
+        counts = np.bincount(self.matrix.indices, minlength=self.size)
+        return bool(counts.max(initial=0) > 1)
+
     def lack(self, x: Array, spare: float) -> Array:
         """What must be added to the values `(batch, rows)` of inputs so that the rows hold.
 
         Inequalities are to hold with a margin: `spare`, relative to the size of their terms.
         """
         value: Array = (self.matrix @ x.T).T
-        size: Array = (abs(self.matrix) @ abs(x).T).T
+        size: Array = (self.absolute @ abs(x).T).T
         return _lack(value, spare * size, self.low, self.high)
 
     def lack_of(self, row: int, x: Array, spare: float) -> Array:

@@ -31,12 +31,12 @@ def rows_support(rows: LinearRows, box: Box, s: Array) -> Array:
     low, high = box
     least, most = finite_ends(rows, box)
     y = multipliers(rows, box, s)
-    pulled: Array = (rows.matrix.T @ y.T).T
+    pulled: Array = (rows.transposed @ y.T).T
     rest = s - pulled
     value = np.maximum(y * least, y * most).sum(axis=1)
     value = value + np.maximum(rest * low, rest * high).sum(axis=1)
     magnitude = np.maximum(abs(low), abs(high))
-    sizes = (abs(s) + (abs(rows.matrix).T @ abs(y).T).T) @ magnitude
+    sizes = (abs(s) + (rows.absolute_transposed @ abs(y).T).T) @ magnitude
     sizes = sizes + abs(y) @ np.maximum(abs(least), abs(most))
     terms = 2 * rows.size + 2 * rows.count + 16
     lost = UNDERFLOW * terms * (1 + magnitude.sum() + rows.count)
@@ -45,10 +45,12 @@ def rows_support(rows: LinearRows, box: Box, s: Array) -> Array:
 
 def finite_ends(rows: LinearRows, box: Box) -> tuple[Array, Array]:
     """The ends of all rows; infinite ones are replaced by what the box implies, rounded outward."""
+    if np.isfinite(rows.low).all() and np.isfinite(rows.high).all():
+        return rows.low, rows.high
     low, high = box
-    up, down = rows.matrix.maximum(0), rows.matrix.minimum(0)
+    up, down = rows.signed_parts
     least, most = up @ low + down @ high, up @ high + down @ low
-    room = 2.0**-40 * (abs(rows.matrix) @ np.maximum(abs(low), abs(high))) + 2.0**-900
+    room = 2.0**-40 * (rows.absolute @ np.maximum(abs(low), abs(high))) + 2.0**-900
     return (
         np.where(np.isfinite(rows.low), rows.low, least - room),
         np.where(np.isfinite(rows.high), rows.high, most + room),
@@ -59,11 +61,8 @@ def multipliers(rows: LinearRows, box: Box, s: Array) -> Array:
     """Multipliers `(batch, rows)` that make the bound small; all multipliers are valid."""
     least, most = finite_ends(rows, box)
     y, rest = np.zeros((len(s), rows.count)), np.array(s)
-    counts = np.bincount(rows.matrix.indices, minlength=rows.size)
-    for _ in range(1 if counts.max(initial=0) <= 1 else _SWEEPS):
-        for row in range(rows.count):
-            part = slice(rows.matrix.indptr[row], rows.matrix.indptr[row + 1])
-            places, weights = rows.matrix.indices[part], rows.matrix.data[part]
+    for _ in range(_SWEEPS if rows.share_entries else 1):
+        for row, (places, weights) in enumerate(rows.parts):
             if not len(places):
                 continue
             own = rest[:, places] + weights * y[:, [row]]

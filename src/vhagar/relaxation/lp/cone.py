@@ -16,10 +16,12 @@ from scipy import sparse
 
 from vhagar.array_types import Array, Index
 from vhagar.network import SparseAffine
+from vhagar.relaxation.arrays import distinct
 from vhagar.relaxation.cone_cuts import ConeCut, Split
 from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.influence_cones import RelaxedCone, relaxed_cone
 from vhagar.relaxation.layerwise import TwinBounds
+from vhagar.relaxation.lp.cone_branching import ConePseudocosts
 from vhagar.relaxation.lp.lambda_model import PairModel
 from vhagar.relaxation.stages import Stage, magnitudes_of
 from vhagar.relaxation.twin_dual import paying, twin_bound
@@ -30,8 +32,6 @@ from vhagar.solver.simplex import Simplex
 
 # Multiples of an infeasible leaf's ray that are tried, relative to its parent's multipliers.
 _RAYS = (0.1, 1.0, 10.0, 100.0)
-# A decision that removes no more than this from the LP's solution changes nothing.
-_NOTHING = 1e-9
 # What an LP of a cone takes, in simplex iterations times entries of a node's LP: an iteration takes
 # longer for its size, and most of the time goes into what is around the LP. Measured: 0.8, 2.0 and
 # 3.1 ms for one LP with 12 to 38 iterations, on a core that does 8e8 in a second.
@@ -74,6 +74,11 @@ class _Signs:
     sides: dict[Split, tuple[Columns, Columns]]
     positive: Array
     negative: Array
+
+    @cached_property
+    def places(self) -> dict[Split, int]:
+        """The place of each sign among `splits`."""
+        return {split: place for place, split in enumerate(self.splits)}
 
 
 class Cone:
@@ -126,7 +131,7 @@ class Cone:
         negative: list[Array] = []
         for layer in range(self.layer + 1):
             equal = self._cone.hexagons[layer].equal
-            for unit in np.unique(weights.neuron[weights.layer == layer]).tolist():
+            for unit in distinct(weights.neuron[weights.layer == layer]).tolist():
                 own = np.flatnonzero((weights.layer == layer) & (weights.neuron == unit))
                 columns = weights.column[own]
                 copies = (weights.s,) if equal[unit] else (weights.s, weights.t)
@@ -276,7 +281,7 @@ class Cone:
         if basis is not None:
             self._simplex.restore(basis)
         off = [self._signs.sides[split][0 if positive else 1] for split, positive in path]
-        self._simplex.switch_off(np.unique(np.concatenate(off)) if off else np.zeros(0, np.int64))
+        self._simplex.switch_off(distinct(np.concatenate(off)) if off else np.zeros(0, np.int64))
         answer = self._simplex.solve()
         self.work += _SLOW * answer.iterations * self.entries + _CALL
         return answer
@@ -294,17 +299,18 @@ class Cone:
         """The basis of the last LP, for `solved`."""
         return self._simplex.basis()
 
-    def best_sign(self, path: Path, primal: Array, worths: Array) -> Split | None:
-        """The sign whose decision would take most from the LP's solution; None if none would."""
-        signs = self._signs
-        removed = np.minimum(signs.positive @ primal, signs.negative @ primal) * worths
-        taken = {split for split, _ in path}
-        for place in np.argsort(-removed).tolist():
-            if removed[place] <= _NOTHING:
-                return None
-            if signs.splits[place] not in taken:
-                return signs.splits[place]
-        return None
+    @cached_property
+    def pseudocosts(self) -> ConePseudocosts:
+        """What decisions gained in all searches so far."""
+        return ConePseudocosts(self._signs.positive, self._signs.negative)
+
+    def split_at(self, place: int) -> Split:
+        """An undecided sign by its place among them."""
+        return self._signs.splits[place]
+
+    def place_of(self, split: Split) -> int:
+        """The place of a sign among the undecided ones."""
+        return self._signs.places[split]
 
 
 def _rounded(duals: Array) -> Array:

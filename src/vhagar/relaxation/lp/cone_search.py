@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +18,7 @@ from vhagar.array_types import Array, Index
 from vhagar.relaxation.cone_cuts import ConeCut, Split
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.cone import Cone, Leaf, Path
+from vhagar.relaxation.lp.cone_branching import score
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 
 # The search in a cone ends once this share of what the cut could cut off is still open.
@@ -45,8 +47,11 @@ class _ConeSearch:
         self._cone, self._a, self._b = cone, a, b
         self._level, self._most = level, most
         self._best = cone.known_value(a, b)
+        self._worths = cone.worths(a, b)
+        self._solved = 0
         self._count = itertools.count()
         self._closed: list[Leaf] = []
+        self._heap: list[tuple[float, int, Leaf]] = []
 
     def leaves(self) -> list[Leaf] | None:
         """The leaves of the search tree; None if no cut lies much below the level."""
@@ -54,9 +59,8 @@ class _ConeSearch:
         cost, self._constant = cone.cost(self._a, self._b)
         if not cost.any() or not self._is_promising():
             return None
-        worths = cone.worths(self._a, self._b)
         cone.aim(cost)
-        answer = cone.solved((), None)
+        answer = self._solve((), None)
         if not answer.optimal:
             return None
         root = self._optimal((), answer)
@@ -64,26 +68,58 @@ class _ConeSearch:
         if not self._is_promising():
             return None
         cone.decide()
-        heap, solved = [(-root.value, next(self._count), root)], 1
-        while heap and solved < self._most and self._is_promising():
-            if -heap[0][0] <= self._enough:
+        self._add(root)
+        while self._heap and self._solved < self._most and self._is_promising():
+            if -self._heap[0][0] <= self._enough:
                 break
-            leaf = heapq.heappop(heap)[-1]
-            assert leaf.primal is not None, "others are closed"
-            split = cone.best_sign(leaf.path, leaf.primal, worths)
-            if split is None or len(leaf.path) >= _DEEPEST:
-                self._closed.append(leaf)
-                continue
-            for positive in (False, True):
-                path = (*leaf.path, (split, positive))
-                child = self._leaf(path, cone.solved(path, leaf.basis), leaf)
-                solved += 1
-                if child.primal is None:
-                    self._closed.append(child)
-                else:
-                    heapq.heappush(heap, (-child.value, next(self._count), child))
-        leaves = self._closed + [leaf for _, _, leaf in heap]
+            leaf = heapq.heappop(self._heap)[-1]
+            for child in self._children(leaf) or ():
+                self._add(child)
+        leaves = self._closed + [leaf for _, _, leaf in self._heap]
         return leaves if self._is_promising() and len(leaves) > 1 else None
+
+    def _add(self, leaf: Leaf) -> None:
+        if leaf.primal is None:
+            self._closed.append(leaf)
+        else:
+            heapq.heappush(self._heap, (-leaf.value, next(self._count), leaf))
+
+    def _children(self, leaf: Leaf) -> tuple[Leaf, Leaf] | None:
+        """The children by the best sign that was tried; None closes a leaf without any."""
+        assert leaf.primal is not None, "others are closed"
+        pseudocosts = self._cone.pseudocosts
+        predicted = pseudocosts.predicted(leaf.primal, self._worths)
+        taken = np.array([self._cone.place_of(split) for split, _ in leaf.path], dtype=np.int64)
+        deep = len(leaf.path) >= _DEEPEST
+        best, found = -math.inf, None
+        for place in [] if deep else pseudocosts.candidates(predicted, taken):
+            children = self._child(leaf, place, False), self._child(leaf, place, True)
+            gains = np.array([leaf.value - max(self._reach(c), self._best) for c in children])
+            pseudocosts.learn(place, predicted[:, place], gains)
+            if score(gains) > best:
+                best, found = float(score(gains)), children
+            if pseudocosts.is_reliable(place):
+                break
+        if found is None:
+            self._closed.append(leaf)
+        return found
+
+    def _child(self, leaf: Leaf, place: int, positive: bool) -> Leaf:
+        path = (*leaf.path, (self._cone.split_at(place), positive))
+        answer = self._solve(path, leaf.basis)
+        if answer.optimal:
+            return self._optimal(path, answer)
+        ray = answer.duals if answer.status is LpStatus.INFEASIBLE else None
+        return Leaf(path, leaf.value, leaf.duals, None, None, ray)
+
+    @staticmethod
+    def _reach(leaf: Leaf) -> float:
+        """The LP's value of a leaf; nothing is left of an empty one."""
+        return leaf.value if leaf.ray is None else -math.inf
+
+    def _solve(self, path: Path, basis: Any) -> LpAnswer:
+        self._solved += 1
+        return self._cone.solved(path, basis)
 
     @property
     def _enough(self) -> float:
@@ -92,12 +128,6 @@ class _ConeSearch:
     def _is_promising(self) -> bool:
         """Whether the maximum may still be well below the level."""
         return self._best < self._level
-
-    def _leaf(self, path: Path, answer: LpAnswer, parent: Leaf) -> Leaf:
-        if answer.optimal:
-            return self._optimal(path, answer)
-        ray = answer.duals if answer.status is LpStatus.INFEASIBLE else None
-        return Leaf(path, parent.value, parent.duals, None, None, ray)
 
     def _optimal(self, path: Path, answer: LpAnswer) -> Leaf:
         assert answer.primal is not None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.array_types import Array
+from vhagar.relaxation.arrays import distinct
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.twin_dual import Allowed
@@ -78,7 +79,7 @@ class DecisionCuts:
     def switched_off(self, decisions: tuple[Decision, ...]) -> NDArray[np.int64]:
         """The lambda columns that the decisions fix at 0."""
         found = [self._cut_columns(decision) for decision in decisions]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+        return distinct(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     def _cut_columns(self, decision: Decision) -> NDArray[np.int64]:
         if decision.layer == PIXELS:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from vhagar.array_types import Array
+from vhagar.relaxation.arrays import distinct
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.lambda_model import PairModel
 from vhagar.relaxation.lp.node_bound import Coefficients
@@ -95,7 +96,7 @@ class LazyRows:
     def _worth(self, coefficients: Coefficients) -> Array:
         """How much the bound changes with each neuron's value."""
         worth = np.zeros(len(self._rows))
-        for layer in np.unique(self._layer):
+        for layer in distinct(self._layer):
             own = self._layer == layer
             on_both = abs(sum(coefficients.layers[layer]))[self._neuron[own]]
             worth[own] = np.maximum(on_both, LEAST_COEFFICIENT * on_both.mean())
@@ -115,7 +116,7 @@ class LazyRows:
 
 def _ranges(bounds: TwinBounds, layers: Columns, neurons: Columns) -> tuple[Array, Array]:
     lower, upper = np.zeros(len(layers)), np.zeros(len(layers))
-    for layer in np.unique(layers):
+    for layer in distinct(layers):
         own = layers == layer
         values = bounds.corners[layer].s[:, neurons[own]]
         lower[own], upper[own] = values.min(axis=0), values.max(axis=0)

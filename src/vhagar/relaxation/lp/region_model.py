@@ -116,21 +116,28 @@ class RegionModel:
         """Finds cuts for groups of neurons that see little."""
         return ConeSeparator(self.bounds, self.model, self.deadline)
 
-    def separate(self, answer: LpAnswer, worth: float, total: float) -> bool:
+    def separate(self, answer: LpAnswer, worth: float, total: float) -> list[ConeCut]:
         """Add cuts that an LP's solution violates by more than `worth` each, and by about `total`
-        or more together; whether there are any."""
+        or more together; those that were added."""
         separator = self.separator
         if not separator.layers or answer.primal is None or answer.duals is None:
-            return False
+            return []
         wanted = self.formula.wanted(answer.duals, separator.layers)
         try:
             cuts = separator.cuts(answer.primal, wanted, worth, total)
-            if cuts:
-                self.simplex.append_rows(*self._cut_rows(cuts))
         except SolverFailure:  # costs these cuts, not the node
-            return False
+            return []
+        return cuts if self.add_cuts(cuts) else []
+
+    def add_cuts(self, cuts: list[ConeCut]) -> bool:
+        """Add cuts of this region to the LP and to the formula; False if the solver refuses."""
+        if cuts:
+            try:
+                self.simplex.append_rows(*self._cut_rows(cuts))
+            except SolverFailure:  # costs these cuts, not the node
+                return False
         self.formula.cuts.cuts += cuts
-        return bool(cuts)
+        return True
 
     def _cut_rows(self, cuts: list[ConeCut]) -> tuple[sparse.csr_array, Array]:
         """Cuts as rows of the LP, and their upper ends."""

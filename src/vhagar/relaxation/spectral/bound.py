@@ -29,7 +29,7 @@ from vhagar.array_types import Array
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.spectral.expansion import Chain, Expansion, Pair, expand
-from vhagar.relaxation.spectral.norms import UNDERFLOW, norm_bound
+from vhagar.relaxation.spectral.norms import UNDERFLOW, length, norm_bound
 from vhagar.relaxation.spectral.scalings import Scalings, ScalingSearch
 from vhagar.relaxation.spectral.slopes import InputChange, LayerSlopes, input_change, layer_slopes
 
@@ -140,8 +140,8 @@ def difference_bounds(
         before = layers[i - 1] if i else inputs[j - 1]
         norm = norm_bound(expansion.blocks[i, j], layers[j - 1], before)
         squares.append(norm.square)
-        length = reach[i - 1] if i else float(np.sqrt((before**2).sum()))
-        reach[j - 1] += norm.bound * length * (1 + _ROUNDING)
+        farthest = reach[i - 1] if i else length(before)
+        reach[j - 1] += norm.bound * farthest * (1 + _ROUNDING)
     totals = [_total(expansion, piece, change, lead, layers, reach) for lead in leads]
     return totals, tuple(squares)
 
@@ -163,7 +163,7 @@ def _total(
         for chain, scaling, most in zip(others, layers, reach, strict=True):
             row, error = _pulled(chain, lead)
             largest = (abs(row) + error) / scaling
-            total += float(np.sqrt((largest**2).sum())) * most * (1 + _ROUNDING) + UNDERFLOW
+            total += length(largest) * most * (1 + _ROUNDING) + UNDERFLOW
         total += _ROUNDING * abs(total)
     return total if math.isfinite(total) else math.inf
 
@@ -172,7 +172,7 @@ def _pulled(chain: Chain, lead: Array) -> tuple[Array, Array]:
     """The lead's coefficients on a chain's input, and a bound on the rounding error of each."""
     row = chain.pull(lead)
     error = chain.relative_error * chain.absolute().pull(abs(lead)) * (1 + 1e-6)
-    return row, np.asarray(error + UNDERFLOW)
+    return row, np.asarray(error + chain.lost(backwards=True) + UNDERFLOW)
 
 
 def _lead(classes: int, source: int, target: int) -> Array:

@@ -31,6 +31,8 @@ Pair = tuple[int, int]
 
 # A block with more entries than this takes more memory and time than the bound is worth.
 _MOST_ENTRIES = 40_000_000
+# More than underflow takes from a product: some processors flush all subnormal numbers to 0.
+_FLUSHED = 2.0**-1022
 # Matrices with more than this share of entries are kept dense.
 _DENSE = 0.2
 
@@ -60,6 +62,19 @@ class Chain:
         """The product of the absolute values."""
         return Chain(tuple(abs(factor) for factor in self.factors))
 
+    def lost(self, backwards: bool = False) -> Array:
+        """Bounds on what underflow takes from each entry of the product with a column, or a row.
+
+        A product that underflows may be multiplied by huge numbers afterwards.
+        """
+        factors = self.factors
+        if backwards:
+            factors = tuple(factor.T for factor in reversed(factors))
+        lost = np.zeros(factors[0].shape[1])
+        for factor in factors:
+            lost = 1.01 * (abs(factor) @ lost) + _FLUSHED * (_longest_sum(factor) + 1)
+        return np.asarray(lost)
+
     def size(self, left: Array, right: Array) -> float:
         """An upper bound on the squared norm of `diag(left) |product| diag(right)`.
 
@@ -69,9 +84,9 @@ class Chain:
         rows = right
         for factor in absolute.factors:
             rows = factor @ rows
-        columns = absolute.pull(left)
-        largest = float((left * rows).max(initial=0.0)) * float((right * columns).max(initial=0.0))
-        return largest * (1 + 1e-6)
+        rows, columns = rows + self.lost(), absolute.pull(left) + self.lost(backwards=True)
+        one, other = (float(part.max(initial=0.0)) for part in (left * rows, right * columns))
+        return (one + _FLUSHED) * (other + _FLUSHED) * (1 + 1e-6)
 
 
 @dataclass(frozen=True, eq=False)

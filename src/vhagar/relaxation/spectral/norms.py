@@ -20,9 +20,11 @@ from vhagar.relaxation.spectral.expansion import Block, Matrix
 
 # Relative distances above the proposed largest eigenvalue at which the proof is tried, in order.
 _SLACKS = (1e-5, 1e-3, 3e-2)
+# More than the relative error of a few operations.
+_ROUNDING = 2.0**-40
 # Gram matrices up to this order have all their eigenvalues computed; above it, only the largest.
 _SMALL = 400
-# More than any absolute error by underflow in the products of a block.
+# More than underflow takes from products of a block's entries, which nothing large multiplies.
 UNDERFLOW = 2.0**-800
 
 
@@ -32,6 +34,14 @@ def scaled(block: Block, left: Array, right: Array) -> Matrix:
     if not sparse.issparse(matrix):
         return np.asarray(left[:, None] * matrix / right)
     return sparse.csr_array(sparse.diags_array(left) @ matrix @ sparse.diags_array(1 / right))
+
+
+def length(values: Array) -> float:
+    """At least the Euclidean length; divided by the largest value, as squares may underflow."""
+    largest = float(values.max(initial=0.0))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(float(((values / largest) ** 2).sum())) * (1 + _ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,7 @@ def norm_bound(block: Block, left: Array, right: Array) -> Norm:
         matrix = scaled(block, left, right)
         size = block.chain.size(left, 1 / right)
         rounding = block.chain.relative_error * math.sqrt(size) + UNDERFLOW
+        rounding += length(left * block.chain.lost()) * length(1 / right)
         square = _largest_square(matrix, size)
         bound: float = (math.sqrt(square) + rounding) * (1 + 8 * HALF_ULP)
     return Norm(bound, square) if math.isfinite(bound) else Norm(math.inf, math.inf)

@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
+from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.proof import BlockProof, Proof
 from vhagar.search.incumbent import Incumbent
-from vhagar.search.node import Node
+from vhagar.search.node import Node, Region
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +53,24 @@ class Branched:
     entry: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class CutsFound:
+    """Cuts of a region, which all who bound its nodes can use."""
+
+    region: Region
+    cuts: list[ConeCut]
+
+
 class AbstractBounder(ABC):
     """One way to bound nodes."""
 
     def at_once(self, open_nodes: int) -> int:
         """How many nodes to bound together when `open_nodes` are open."""
         return 1
+
+    def take_cuts(self, found: CutsFound) -> None:
+        """Take over cuts that were found elsewhere, if they are of use here."""
+        del found  # bounds other than LPs' have no use for them
 
     @abstractmethod
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:

@@ -47,14 +47,19 @@ class ConeCutting:
         self, evaluation: Evaluation, region_model: RegionModel, incumbent: Incumbent
     ) -> bool:
         """Whether there may be cuts, and time for them."""
-        if not self._wanted or region_model.target is None or not evaluation.complete:
+        if not self._wanted or not evaluation.complete:
             return False
         if incumbent.settles(evaluation.upper):
             return False
-        if len(region_model.formula.cuts) > _MOST * region_model.model.model.row_count:
+        if not self.has_room(region_model):
             return False
         separator = region_model.separator
         return bool(separator.layers) and separator.work <= _SHARE * self._node_work
+
+    @staticmethod
+    def has_room(region_model: RegionModel) -> bool:
+        """Whether the LP of a region takes more cuts."""
+        return len(region_model.formula.cuts) <= _MOST * region_model.model.model.row_count
 
     def least(
         self, upper: float, region_model: RegionModel, incumbent: Incumbent

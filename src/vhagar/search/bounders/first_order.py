@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from vhagar.problem import Problem
@@ -45,7 +46,8 @@ class Plan:
         return self.last if layer == layers - 1 else self.inner
 
 
-# First something quickly, then something better.
+# First something quickly, then something better. The spectral bounds, with which all devices begin,
+# need no device, and so no torch.
 _CPU_PLANS = (
     Plan(None, None, None, spectral=16),
     Plan(None, None, None, spectral=48),
@@ -66,13 +68,14 @@ class FirstOrderBounder(AbstractBounder):
 
     `is_late` is asked from several threads. Where there is a deadline, every piece has its share of
     the time in its first round. The multipliers of refined layers are kept if there is
-    to be a `record` of them. Quick bounds of neurons are taken from the `cache`.
+    to be a `record` of them. Quick bounds of neurons are taken from the `cache`. The `device` is
+    asked for by the first round that needs it; `OutOfTime` leaves the nodes to others.
     """
 
     def __init__(
         self,
         problem: Problem,
-        device: Any,
+        device: Callable[[], Any],
         is_late: Callable[[], bool] = lambda: False,
         deadline: Deadline = NEVER,
         record: bool = True,
@@ -81,12 +84,11 @@ class FirstOrderBounder(AbstractBounder):
     ) -> None:
         self._threads, self._cache = threads, cache or BoundsCache()
         self._problem = problem
-        self._device = device
+        self._ask_for_device = device
         self._is_late = is_late
         self._deadline = deadline
         self._new = set(range(len(problem.pieces)))  # pieces without quick bounds
         self._record = record
-        self._plans = _CUDA_PLANS if device.type == "cuda" else _CPU_PLANS
         self._kept: dict[int, TwinBounds] = {}
         self._spectral: tuple[int, SpectralBounder] | None = None
 
@@ -105,12 +107,22 @@ class FirstOrderBounder(AbstractBounder):
                 for k, n in enumerate(nodes)
                 if (n.region.piece_index, n.rounds) == (piece_index, rounds)
             ]
-            plan = self._plans[rounds]
+            plan = self._plans(rounds)[rounds]
             targets = [nodes[k].region.target for k in own]
             for k, new in zip(own, self._proven(piece_index, targets, plan), strict=True):
                 if new is not None and new.upper < nodes[k].upper:
                     found[k] = new
         return found
+
+    @cached_property
+    def _device(self) -> Any:
+        return self._ask_for_device()
+
+    def _plans(self, rounds: int) -> tuple[Plan, ...]:
+        """The plans of a node that was bounded in some rounds."""
+        if all(plan.spectral for plan in _CPU_PLANS[: rounds + 1]):
+            return _CPU_PLANS
+        return _CUDA_PLANS if self._device.type == "cuda" else _CPU_PLANS
 
     def _proven(
         self, piece_index: int, targets: list[int | None], plan: Plan
@@ -161,7 +173,7 @@ class FirstOrderBounder(AbstractBounder):
         found = []
         for node, _ in bounded:
             again = (replace(node, rounds=node.rounds + 1),)
-            more = node.rounds + 1 < len(self._plans)
+            more = node.rounds + 1 < len(self._plans(node.rounds))
             found.append(Branched(Outcome.AGAIN, again) if more else Branched(Outcome.CLOSED))
         return found
 

@@ -10,10 +10,11 @@ from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.runtime.deadline import NEVER, Deadline
-from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
+from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFound, Outcome
 from vhagar.search.bounders.cone_cutting import ConeCutting
 from vhagar.search.bounders.subtrees import SubtreeTightener
 from vhagar.search.branch import Brancher, pause_of
@@ -49,14 +50,14 @@ class LpBound(Bound):
 class LpBounder(AbstractBounder):
     """Solves the LPs of nodes one by one. Pseudocosts and bases stay with it.
 
-    `send` hears of the witnesses that the LPs' inputs lead to. A `plain` one solves no other
-    LPs than those of nodes; one that `tightens` has tighter hexagons in some subtrees.
+    `send` hears of the witnesses that the LPs' inputs lead to, and of cuts. A `plain` one solves no
+    other LPs than those of nodes; one that `tightens` has tighter hexagons in some subtrees.
     """
 
     def __init__(
         self,
         reduced: Reduced,
-        send: Callable[[WitnessFound], None],
+        send: Callable[[WitnessFound | CutsFound], None],
         next_number: Callable[[], int],
         bounds: BoundsCache | None = None,
         deadline: Deadline = NEVER,
@@ -69,6 +70,8 @@ class LpBounder(AbstractBounder):
         self._brancher = Brancher(next_number, trials=not plain)
         self._cutting = ConeCutting(wanted=not plain)
         self._tightener = SubtreeTightener() if tightens and not plain else None
+        self._send = send
+        self._found_elsewhere: dict[Region, list[ConeCut]] = {}
         self._next_number = next_number
         self._entries = EntryBrancher(
             self._problem.network, self._problem.domain, reduced.splits_entries
@@ -84,6 +87,7 @@ class LpBounder(AbstractBounder):
             return LpBound(-math.inf, Proof(ProofKind.EMPTY, bounds))
         state.visits += 1
         region_model, quick = state.region_model, None
+        self._add_cuts_of_others(node.region, region_model)
         if state.visits == 1 and (upper := region_model.quick_upper()) < node.upper:
             quick = region_model.formula.proof(ProofKind.QUICK)
             node = replace(node, upper=upper)
@@ -102,6 +106,14 @@ class LpBounder(AbstractBounder):
         found = self._with_cuts(node, found, region_model, incumbent)
         return self._in_subtree(node, found, region_model, incumbent)
 
+    def take_cuts(self, found: CutsFound) -> None:
+        self._found_elsewhere.setdefault(found.region, []).extend(found.cuts)
+
+    def _add_cuts_of_others(self, region: Region, region_model: RegionModel) -> None:
+        cuts = self._found_elsewhere.pop(region, [])
+        if cuts and region_model.bounds.tightening is None and self._cutting.has_room(region_model):
+            region_model.add_cuts(cuts)
+
     def _with_cuts(
         self, node: Node, found: LpBound, region_model: RegionModel, incumbent: Incumbent
     ) -> LpBound:
@@ -114,8 +126,10 @@ class LpBounder(AbstractBounder):
         while self._cutting.is_due(evaluation, region_model, incumbent):
             before = evaluation.upper
             least = self._cutting.least(before, region_model, incumbent)
-            if not region_model.separate(evaluation.answer, *least):
+            cuts = region_model.separate(evaluation.answer, *least)
+            if not cuts:
                 break
+            self._send(CutsFound(node.region, cuts))
             again = region_model.evaluate(node.decisions, before, enough=incumbent.lower)
             self._count(again, region_model)
             evaluation = replace(again, proof=again.proof or evaluation.proof)
