@@ -99,8 +99,9 @@ def test_seconds(value: float, text: str) -> None:
         (0.98999, 1.0, "1.1"),
         (0.9000001, 1.0, "10.0"),
         (0.999, 1.0, "0.11"),
-        (0.9989, 1.0, "0.12"),
-        (1 - 1e-9, 1.0, "1.1e-07"),
+        (0.9989, 1.0, "0.11"),  # the double nearest to 0.9989 is a little above it
+        (1 - 1e-9, 1.0, "1e-07"),
+        (0.1, 10000000.0, "100.0"),  # the difference of the doubles is rounded
     ],
 )
 def test_a_gap_is_rounded_up(lower: float, upper: float, expected: str) -> None:

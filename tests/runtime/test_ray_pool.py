@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from vhagar.runtime.pool import Channel, Finished
@@ -57,6 +58,27 @@ def fail() -> Work:
         raise MemoryError(argument)
 
     return work
+
+
+def write() -> Work:
+    def work(argument: Any, channel: Channel) -> None:
+        told = channel.receive()
+        argument += 1
+        told += 1
+        channel.send((argument, told))
+
+    return work
+
+
+def test_arrays_belong_to_those_who_get_them(pool: RayPool) -> None:
+    pool.start("name", (write(), np.zeros(300_000)))
+    pool.tell("name", np.zeros(300_000))
+    heard = hear(pool)[1]
+    assert isinstance(heard, tuple), heard  # not the end, with an error
+    for array in heard:
+        np.add(array, 1, out=array)
+        np.testing.assert_array_equal(array, 2)
+    assert isinstance(hear(pool)[1], Finished)
 
 
 def test_a_worker_hears_what_it_is_told_in_order(pool: RayPool) -> None:

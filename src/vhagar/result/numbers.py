@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 
 # Significant digits of a gap, of a number on its own, and at most of any number.
 _GAP_DIGITS = 2
@@ -41,22 +42,22 @@ def exact(value: float) -> str:
 
 
 def gap(lower: float, upper: float) -> str:
-    """Format the gap, absolute and as a percentage of the upper end."""
-    if not math.isfinite(upper):
+    """Format the gap, absolute and as a percentage of the upper end, both rounded up."""
+    if not (math.isfinite(lower) and math.isfinite(upper)):
         return "unknown"
-    share = 100 * (upper - lower) / upper if upper > 0 else 0.0
-    return (
-        f"{_fixed(upper - lower, _decimals(0.0, upper - lower), ROUND_CEILING)} "
-        f"({share_above(share)} %)"
-    )
+    # Exactly: a difference of floats may have been rounded down.
+    distance = Fraction(upper) - Fraction(lower)
+    share = 100 * distance / Fraction(upper) if upper > 0 else Fraction(0)
+    absolute = _fixed(distance, _decimals(0.0, float(distance)), ROUND_CEILING)
+    return f"{absolute} ({_share_above(share)} %)"
 
 
-def share_above(percent: float) -> str:
+def _share_above(percent: Fraction) -> str:
     """Format a percentage rounded up: one decimal, or two digits of less than 1 %."""
-    if percent >= 1 or not math.isfinite(percent):
+    if percent >= 1:
         return _fixed(percent, 1, ROUND_CEILING)
-    rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal(Decimal(percent))
-    return f"{float(rounded):.2g}"
+    above = Context(prec=2, rounding=ROUND_CEILING)
+    return f"{float(above.divide(Decimal(percent.numerator), Decimal(percent.denominator))):.2g}"
 
 
 def percent(low: float, high: float) -> str:
@@ -92,15 +93,16 @@ def _decimals(lower: float, upper: float) -> int:
     return max(min(wanted, _MOST_DIGITS - 1 - magnitude), 2)
 
 
-def _fixed(value: float, decimals: int, rounding: str) -> str:
+def _fixed(value: float | Fraction, decimals: int, rounding: str) -> str:
     if not math.isfinite(value):
         return "unknown"
     if value == 0:
         return "0"
-    exact = Decimal(value)
-    if not _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
-        rounded = Context(prec=_SIGNIFICANT, rounding=rounding).create_decimal(exact)
+    exact = Fraction(value)
+    top, bottom = Decimal(exact.numerator), Decimal(exact.denominator)
+    if not _PLAIN_FROM <= abs(exact) < _PLAIN_BELOW:
+        rounded = Context(prec=_SIGNIFICANT, rounding=rounding).divide(top, bottom)
         return f"{rounded:.{_SIGNIFICANT - 1}e}"
     # Enough precision for every double below the limit: quantize must never run out of it.
     context = Context(prec=60, rounding=rounding)
-    return str(exact.quantize(Decimal(1).scaleb(-decimals), context=context))
+    return str(context.divide(top, bottom).quantize(Decimal(1).scaleb(-decimals), context=context))

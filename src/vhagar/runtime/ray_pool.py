@@ -1,6 +1,8 @@
 """Workers in a Ray cluster, each of which is an actor with its own process.
 
-A worker is stopped by killing its actor; nothing else depends on it.
+A worker is stopped by killing its actor; nothing else depends on it. Jobs and messages travel as
+bytes: arrays that Ray unpacks itself lie in its shared memory and cannot be written to, and some
+libraries refuse those.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pickle
 import queue
 import re
 import socket
@@ -40,28 +43,29 @@ class _Actor:
     """The worker's side, which runs in the cluster."""
 
     def __init__(self) -> None:
-        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
-    def tell(self, message: Any) -> None:
+    def tell(self, message: bytes) -> None:
+        # The job's thread unpacks it: two threads that both import what it needs may fail.
         self._inbox.put(message)
 
-    def run(self, job: Job) -> Iterator[Any]:
+    def run(self, job: bytes) -> Iterator[bytes]:
         """Run the job in a thread and yield its messages as they come."""
         outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
         def work() -> None:
-            function, argument = job
             error = None
             try:
-                function(argument, Channel(outbox.put, self._inbox.get))
+                function, argument = pickle.loads(job)
+                function(argument, Channel(outbox.put, lambda: pickle.loads(self._inbox.get())))
             except Exception as problem:
                 error = f"{type(problem).__name__}: {problem}"
             outbox.put(Finished(error))
 
         threading.Thread(target=work, daemon=True).start()
         while not isinstance(message := outbox.get(), Finished):
-            yield message
-        yield message
+            yield pickle.dumps(message)
+        yield pickle.dumps(message)
 
 
 class RayPool(AbstractPool):
@@ -130,7 +134,8 @@ class _RayWorker(AbstractWorker):
 
     def __init__(self, ray: Any, actor: Any, job: Job, on_message: Callable[[Any], None]) -> None:
         self._ray, self._actor, self._on_message = ray, actor, on_message
-        stream = actor.run.options(num_returns="streaming").remote(job)
+        packed = ray.cloudpickle.dumps(job)
+        stream = actor.run.options(num_returns="streaming").remote(packed)
         self.listener = threading.Thread(target=self._listen, args=(stream,), daemon=True)
         self.listener.start()
 
@@ -139,7 +144,7 @@ class _RayWorker(AbstractWorker):
         last = Finished(UNEXPECTED_END)
         try:
             for reference in stream:
-                message = self._ray.get(reference)
+                message = pickle.loads(self._ray.get(reference))
                 if isinstance(message, Finished):
                     last = message
                 else:
@@ -149,7 +154,7 @@ class _RayWorker(AbstractWorker):
         self._on_message(last)
 
     def tell(self, message: Any) -> None:
-        self._actor.tell.options(concurrency_group=_INBOX).remote(message)
+        self._actor.tell.options(concurrency_group=_INBOX).remote(pickle.dumps(message))
 
     def stop(self) -> None:
         with contextlib.suppress(Exception):  # the actor may be gone already
