@@ -11,7 +11,7 @@ from vhagar.network import Network
 from vhagar.perturbation import Domain, Perturbation
 from vhagar.problem import Problem
 from vhagar.result import Result
-from vhagar.result.requirement import Judgement, Requirement
+from vhagar.result.requirement import Facts, Judgement, Requirement
 from vhagar.verify import verify
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def assert_robust(
         domain=domain,
     )
     result = verify(problem, timeout=timeout, dataset=dataset)
-    failed = [demand for demand in demands if demand.judge(result) is not Judgement.MET]
+    facts = Facts.of(result)
+    failed = [each.words(facts) for each in demands if each.judge(facts) is not Judgement.MET]
     if failed:
-        words = "; ".join(demand.words(result) for demand in failed)
-        raise AssertionError(f"{words}\n{result.summary()}")
+        raise AssertionError(f"{'; '.join(failed)}\n{result.summary()}")
     return result

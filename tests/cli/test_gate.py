@@ -157,7 +157,7 @@ def test_the_words_of_each_command() -> None:
     assert str(parse_requirement("robust", OF_LOCAL)) == "robust"
     assert str(parse_requirement("not-worse", OF_COMPARISONS)) == "not-worse"
     facts = Facts(1.0, 2.0, True)
-    assert parse_requirement("upper<=2").judge_facts(facts) is Judgement.MET
-    assert parse_requirement("upper<=0.5").judge_facts(facts) is Judgement.VIOLATED
-    assert parse_requirement("upper<=1.5").judge_facts(facts) is Judgement.UNDECIDED
-    assert parse_requirement("coverage>=0").judge_facts(facts) is Judgement.UNDECIDED
+    assert parse_requirement("upper<=2").judge(facts) is Judgement.MET
+    assert parse_requirement("upper<=0.5").judge(facts) is Judgement.VIOLATED
+    assert parse_requirement("upper<=1.5").judge(facts) is Judgement.UNDECIDED
+    assert parse_requirement("coverage>=0").judge(facts) is Judgement.UNDECIDED

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from vhagar.result.requirement import Judged, Judgement, Requirement
+    from vhagar.result.requirement import Judged, Requirement
 
 EXIT_MET, EXIT_VIOLATED, EXIT_UNDECIDED = 0, 3, 4
 
@@ -56,13 +56,14 @@ def conclude(judged: Sequence[Judged], arguments: argparse.Namespace, show: bool
         write_bytes(arguments.junit, junit_xml("requirements", judged))
     for each in judged if show else ():
         print(f"required: {each.subject}: {each.words}")
-    return exit_code([each.judgement for each in judged])
+    return exit_code(judged)
 
 
-def exit_code(found: Sequence[Judgement]) -> int:
+def exit_code(judged: Sequence[Judged]) -> int:
     """The exit code that judgements amount to."""
     from vhagar.result.requirement import Judgement
 
+    found = [each.judgement for each in judged]
     if Judgement.VIOLATED in found:
         return EXIT_VIOLATED
     return EXIT_UNDECIDED if Judgement.UNDECIDED in found else EXIT_MET

@@ -172,7 +172,7 @@ def _exit_code(outcome: Outcome | int) -> int:
         return EXIT_INTERRUPTED
     if outcome.failures:
         return EXIT_BAD_INPUT
-    return gate.exit_code(outcome.judgements)
+    return gate.exit_code(outcome.judged)
 
 
 def _complain(message: str) -> int:

@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from vhagar.cli import parsed
@@ -17,7 +18,7 @@ from vhagar.errors import VhagarError
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import ProgressError, Result, Status
-from vhagar.result.requirement import Judgement, Requirement
+from vhagar.result.requirement import Facts, Judged, Requirement
 from vhagar.result.serialize import check_writable, write_json
 from vhagar.result.words import details
 from vhagar.search import AbstractEngine
@@ -34,7 +35,7 @@ class Outcome:
 
     result: Result
     failures: tuple[str, ...]
-    judgements: tuple[Judgement, ...] = ()
+    judged: tuple[Judged, ...] = ()
 
 
 def check_outputs(arguments: argparse.Namespace, *others: Path | None) -> None:
@@ -82,11 +83,12 @@ def run_session(
         result = with_coverage(result, options, left)
     if result.status is not Status.INTERRUPTED:  # whoever interrupts is not kept waiting
         result = with_largest(result, options.seed)
-    failures = _deliver(screen, result, arguments, requirements)
+    about, facts = str(result.problem), Facts.of(result)
+    judged = tuple(each.judged(about, facts, result.seconds) for each in requirements)
+    failures = _deliver(screen, result, arguments, judged)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)
-    judgements = tuple(requirement.judge(result) for requirement in requirements)
-    return Outcome(result, failures, judgements)
+    return Outcome(result, failures, judged)
 
 
 def _search(
@@ -130,20 +132,14 @@ def _search_with_percent(
 
 
 def _deliver(
-    screen: AbstractScreen,
-    result: Result,
-    arguments: argparse.Namespace,
-    requirements: Sequence[Requirement],
+    screen: AbstractScreen, result: Result, arguments: argparse.Namespace, judged: Sequence[Judged]
 ) -> tuple[str, ...]:
     """Write the files, then print the answer even if writing failed."""
     rows = details(result)
-    rows += [("required", requirement.words(result)) for requirement in requirements]
+    rows += [("required", each.words) for each in judged]
     try:
         return write_outputs(
-            arguments,
-            rows,
-            json=lambda path: write_json(result, path),
-            plot=lambda path: _plot(result, path),
+            arguments, rows, json=partial(write_json, result), plot=partial(_plot, result)
         )
     finally:
         screen.conclude(rows, str(result))

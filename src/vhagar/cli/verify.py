@@ -72,14 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Outcome:
     """Verify, display, and write the requested files."""
     from vhagar.cli.session import run_session
-    from vhagar.result.requirement import OF_RESULTS, Facts
+    from vhagar.result.requirement import OF_RESULTS
 
     requirements = gate.requirements(arguments, OF_RESULTS, arguments.dataset)
     outcome = run_session(
         arguments, percent=arguments.percent, covering=True, requirements=requirements
     )
-    result = outcome.result
-    about, facts = str(result.problem), Facts.of(result)
-    judged = [each.judged(about, facts, result.seconds) for each in requirements]
-    gate.conclude(judged, arguments, show=False)
+    gate.conclude(outcome.judged, arguments, show=False)
     return outcome

@@ -12,6 +12,7 @@ from typing import Any
 
 from vhagar.errors import InvalidInput
 from vhagar.network import Network
+from vhagar.network.network import plain_conventions
 from vhagar.perturbation import Domain, parse
 from vhagar.perturbation.domain.plain import domain_of_plain
 from vhagar.perturbation.quotients import with_quotients
@@ -170,11 +171,9 @@ def is_about(path: Path, network: Network) -> bool:
     The same file with another normalisation is another network.
     """
     head = _head(path)
-    taken, scores = network.convention, network.scores
-    stated = head["model"].get("convention"), head["model"].get("scores")
-    own = None if taken is None else taken.plain(), None if scores is None else scores.plain()
     # As JSON: a tuple there is a list here.
-    same = json.loads(json.dumps(own)) == list(stated)
+    own = json.loads(json.dumps(plain_conventions(network)))
+    same = own == {name: head["model"].get(name) for name in own}
     return same and bool(head["problem"]["input_shape"] == list(network.input_shape))
 
 

@@ -93,11 +93,9 @@ def check_guard(path: str | Path, network: Network, folders: Sequence[Path] = ()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"the guard's metadata is damaged ({error})") from None
     guard = Guard(network, bounds)
-    problems = (
-        []
-        if _same_graph(content, guard_bytes(guard, proposals_in(content)))
-        else ["the file's graph is not what follows from its bounds"]
-    )
+    problems = []
+    if not _same_graph(content, guard_bytes(guard, proposals_in(content))):
+        problems.append("the file's graph is not what follows from its bounds")
     if not _same_words(content, stated, guard):
         problems.append("what the file says about itself is not what follows from its bounds")
     proved = 0
@@ -122,8 +120,7 @@ def _domains(stated: dict[str, Any], network: Network) -> dict[str, Domain]:
 
 def _same_graph(first: bytes, second: bytes) -> bool:
     """Names of producers and metadata may differ; what is computed may not."""
-    graphs = [_graph(content) for content in (first, second)]
-    return bool(graphs[0] == graphs[1])
+    return _graph(first) == _graph(second)
 
 
 def _graph(content: bytes) -> tuple[bytes, list[bytes], int]:
@@ -169,12 +166,9 @@ def _problem(bound: Bound, network: Network, folders: Sequence[Path]) -> str | N
 
 
 def _proves(verdict: Verdict, bound: Bound) -> bool:
-    same = (verdict.perturbation, verdict.clip, verdict.source, verdict.input_range) == (
-        *(bound.perturbation, bound.clip, bound.source),
-        bound.input_range,
-    )
+    asked = bound.perturbation, bound.clip, bound.source, bound.input_range
     return (
-        same
+        (verdict.perturbation, verdict.clip, verdict.source, verdict.input_range) == asked
         and _is_named(bound.name, verdict)
         and verdict.image is None
         and verdict.domain == (None if bound.domain is None else bound.domain.fingerprint)

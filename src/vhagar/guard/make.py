@@ -13,12 +13,15 @@ from vhagar.network import Network
 from vhagar.network.as_network import as_network
 from vhagar.network.fingerprint import fingerprint
 from vhagar.result import Result
+from vhagar.result.certificate import MAGIC as CERTIFICATE
+from vhagar.sweep.database import MAGIC as STORE
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import load_models
 
 Source = Result | Store | str | os.PathLike[str]
 
-_STORE, _RESULT, _CERTIFICATE = b"SQLite format 3\0", b"PK\x03\x04", b"VHAGCERT"
+# How archives of results begin.
+_ARCHIVE = b"PK\x03\x04"
 
 
 def guard(
@@ -75,12 +78,12 @@ class _Gathered:
                 start = file.read(16)
         except OSError as error:
             raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-        if start == _STORE:
+        if start == STORE:
             with Store(path) as store:
                 self._add_store(store)
-        elif start.startswith(_RESULT):
+        elif start.startswith(_ARCHIVE):
             self.add(Result.load(path))
-        elif start.startswith(_CERTIFICATE):
+        elif start.startswith(CERTIFICATE):
             if self.network is None or self.network.file is None:
                 raise InvalidInput(f"{path} is a certificate: name the model file it is about")
             self._take(self.network, of_certificate(path, self.network))

@@ -148,10 +148,7 @@ def _extend(graph: Any, guard: AbstractGuard, proposals: Proposals) -> None:
             verdicts[domain] = add_membership(graph, domain, "guard_entries", prefix, proposals)
         columns = [verdicts[each.domain] for each in guard.protections]
         _add_nodes(graph, ("Concat", columns, ["guard_inside"], {"axis": 1}))
-    _add_nodes(
-        graph,
-        ("And", ["guard_above", "guard_inside"], ["robust"], {}),
-    )
+    _add_nodes(graph, ("And", ["guard_above", "guard_inside"], ["robust"], {}))
     for name, type_, shape in (
         ("class", TensorProto.INT64, ["batch"]),
         ("confidence", TensorProto.FLOAT, ["batch"]),

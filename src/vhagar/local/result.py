@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.local.problem import LocalProblem
-from vhagar.network.network import confidence
+from vhagar.network.network import confidence, plain_conventions
 from vhagar.perturbation.quotients import with_quotients
 from vhagar.result import Witness
 from vhagar.result.evidence import change_rows
@@ -68,19 +68,15 @@ class LocalResult:
         return f"Nothing is proven of {image} {under}. No counterexample was found."
 
     def __repr__(self) -> str:
-        return (
-            f"LocalResult({self.verdict.name}, margin {self._margin()}, {self.problem.everywhere})"
-        )
-
-    def _margin(self) -> str:
-        """The interval of the smallest margin as text."""
-        return margin_words(self.lower, self.upper)
+        margin = margin_words(self.lower, self.upper)
+        return f"LocalResult({self.verdict.name}, margin {margin}, {self.problem.everywhere})"
 
     def summary(self) -> str:
         """What is known, in a few lines; the last one is the answer."""
+        margin = margin_words(self.lower, self.upper)
         rows = [
             *(f"note:     {note}" for note in self.notes),
-            f"margin:   {self._margin()} (the smallest over all perturbed versions)",
+            f"margin:   {margin} (the smallest over all perturbed versions)",
             f"time:     {seconds(self.seconds)} with {self.engine}",
         ]
         if self.witness is not None:
@@ -92,15 +88,13 @@ class LocalResult:
         """Convert the whole answer to JSON's own types; what is unknown is null."""
         everywhere, witness = self.problem.everywhere, self.witness
         network, domain = everywhere.network, everywhere.domain
-        taken = network.convention
         return {
             "schema": 1,
             "vhagar": __version__,
             "question": "local",
             "network": network.name,
             "input_shape": list(network.input_shape),
-            "convention": None if taken is None else taken.plain(),
-            "scores": None if network.scores is None else network.scores.plain(),
+            **plain_conventions(network),
             "perturbation": str(everywhere.perturbation),
             "clip": everywhere.clip,
             "input_range": [domain.lower, domain.upper],

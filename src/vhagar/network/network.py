@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,15 @@ class Network:
     def _flat(self, batch: Array) -> Array:
         values = np.asarray(batch, dtype=np.float64)
         return values.reshape(-1, self.input_size)
+
+
+def plain_conventions(network: Network) -> dict[str, dict[str, Any] | None]:
+    """How a network's model takes an input and gives its scores, in JSON's own types."""
+    taken, scores = network.convention, network.scores
+    return {
+        "convention": None if taken is None else taken.plain(),
+        "scores": None if scores is None else scores.plain(),
+    }
 
 
 def confidence(scores: Array, label: int) -> Array:

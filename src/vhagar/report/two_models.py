@@ -19,12 +19,12 @@ from vhagar.report.reading import read_store
 from vhagar.result import CoverageCounts
 from vhagar.result.numbers import up
 from vhagar.sweep.class_coverage import over, share, total
+from vhagar.sweep.database import MAGIC
 from vhagar.sweep.runner import run_sweep
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.study import Study, load_models
 from vhagar.sweep.watch import AbstractSweepWatch
 
-_STORE = b"SQLite format 3\0"
 StrPath = str | os.PathLike[str]
 # A perturbation, clipped or not, the input range and the domain.
 _Asked = tuple[str | None, bool, tuple[float, float], Domain | None]
@@ -41,8 +41,7 @@ class Side:
     @property
     def sizes(self) -> tuple[int, int]:
         """How many classes and inputs the network has."""
-        own = (facts for facts in self.study.networks if facts.fingerprint == self.fingerprint)
-        facts = next(own)
+        facts = next(own for own in self.study.networks if own.fingerprint == self.fingerprint)
         return facts.classes, math.prod(facts.input_shape)
 
     def groups(self) -> dict[_Asked, Group]:
@@ -157,11 +156,11 @@ class ModelComparison:
         gaps = [
             each.second_ends[1] - each.first_ends[0]
             if each.first_ends is not None and each.second_ends is not None
-            else float("inf")
+            else math.inf
             for pair in self.pairs
             for each in pair.verdicts
         ]
-        return max(gaps, default=float("inf"))
+        return max(gaps, default=math.inf)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the comparison to JSON's own types."""
@@ -211,8 +210,8 @@ def compare_sides(first: Side, second: Side) -> ModelComparison:
         counts = [first.counts(ours[key]), second.counts(theirs[key])]
         for source in dict.fromkeys([*counts[0], *counts[1]]):
             one, other = (own.get(source) for own in counts)
-            about = str(ours[key].perturbation), source, one, other, ours[key].over
-            coverages.append(CoverageVerdict(*about))
+            about = str(ours[key].perturbation)
+            coverages.append(CoverageVerdict(about, source, one, other, ours[key].over))
     pairs = [compared((first.study, ours[key]), (second.study, theirs[key])) for key in shared]
     return ModelComparison(first, second, tuple(pairs), tuple(coverages))
 
@@ -280,7 +279,7 @@ def _is_store(name: str) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(len(_STORE)) == _STORE
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _stored(name: str) -> Side:

@@ -14,6 +14,7 @@ from enum import Enum
 from fractions import Fraction
 
 from vhagar.errors import InvalidInput
+from vhagar.problem import listed
 from vhagar.result.numbers import down, exact, up
 from vhagar.result.values import AbstractResult, BoundKind, CoverageCounts, Status
 
@@ -88,11 +89,7 @@ class Requirement:
         limit = "" if comparison is None else f"{comparison}{exact(self.limit)}"
         return f"{self.quantity}{limit}"
 
-    def judge(self, result: AbstractResult) -> Judgement:
-        """Decide whether a result proves the requirement, refutes it, or neither."""
-        return self.judge_facts(Facts.of(result))
-
-    def judge_facts(self, facts: Facts) -> Judgement:
+    def judge(self, facts: Facts) -> Judgement:
         """Decide whether facts prove the requirement, refute it, or neither."""
         if self.quantity == "closed":
             return judgement(facts.closed, False)
@@ -105,11 +102,7 @@ class Requirement:
         needed = Fraction(repr(self.limit)) * counts.inputs  # 0.07 as it is written
         return judgement(counts.robust >= needed, most < needed)
 
-    def words(self, result: AbstractResult) -> str:
-        """State the judgement and its evidence in one sentence."""
-        return self.facts_words(Facts.of(result))
-
-    def facts_words(self, facts: Facts) -> str:
+    def words(self, facts: Facts) -> str:
         """State the judgement and its evidence in one sentence."""
         found, counts = f"at least {down(facts.lower)}", facts.counts
         if self.quantity == "coverage":
@@ -121,12 +114,11 @@ class Requirement:
             )
         elif math.isfinite(facts.upper):
             found = f"between {down(facts.lower)} and {up(facts.upper)}"
-        return f"{self}: {self.judge_facts(facts).value} ({found})"
+        return f"{self}: {self.judge(facts).value} ({found})"
 
     def judged(self, subject: str, facts: Facts, seconds: float = 0.0) -> Judged:
         """The judgement with its subject, to be listed with others."""
-        words = self.facts_words(facts)
-        return Judged(subject, str(self), self.judge_facts(facts), words, seconds)
+        return Judged(subject, str(self), self.judge(facts), self.words(facts), seconds)
 
 
 def parse_requirement(text: str, quantities: Sequence[str] = OF_RESULTS) -> Requirement:
@@ -139,8 +131,7 @@ def parse_requirement(text: str, quantities: Sequence[str] = OF_RESULTS) -> Requ
     quantity = "" if form is None else form[1][:-2]
     if quantity not in quantities or not math.isfinite(limit) or limit < 0:
         forms = [_FORMS.get(each, f'"{each}"') for each in quantities]
-        choices = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
-        raise InvalidInput(f"{text!r} is no requirement here; write {choices}")
+        raise InvalidInput(f"{text!r} is no requirement here; write {listed(forms, 'or')}")
     return Requirement(quantity, limit)
 
 

@@ -16,9 +16,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vhagar.errors import InvalidInput
+from vhagar.network.network import plain_conventions
 from vhagar.perturbation.domain.plain import plain_domain
 from vhagar.problem import Problem
-from vhagar.result.values import AbstractResult, Coverage, Interval, PlausibleWitness
+from vhagar.result.values import AbstractResult, Interval, PlausibleWitness
 from vhagar.result.witness import Witness
 from vhagar.version import __version__
 
@@ -41,16 +42,13 @@ def to_dict(result: AbstractResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "targets": {str(target): _interval(known) for target, known in result.targets.items()},
         "witness": None if result.witness is None else _witness(result.witness),
-        "history": [
-            {"seconds": moment.seconds, "lower": moment.lower, "upper": moment.upper}
-            for moment in result.history
-        ],
+        "history": [asdict(moment) for moment in result.history],
         "max_confidence": (
             None if result.max_confidence is None else _interval(result.max_confidence)
         ),
         "percent": result.percent,
         "estimate": None if result.estimate is None else asdict(result.estimate),
-        "coverage": None if result.coverage is None else _coverage(result.coverage),
+        "coverage": None if result.coverage is None else asdict(result.coverage),
         "nearest": None if result.nearest is None else asdict(result.nearest),
         "plausible": None if result.plausible is None else _plausible(result.plausible),
         "engine": result.engine,
@@ -67,7 +65,10 @@ def to_dict(result: AbstractResult) -> dict[str, Any]:
 def to_json(result: AbstractResult) -> str:
     """The text of a JSON file, one top-level field per line."""
     fields = to_dict(result)
-    lines = (f"  {json.dumps(key)}: {_compact(value)}" for key, value in fields.items())
+    lines = (
+        f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}"
+        for key, value in fields.items()
+    )
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -161,10 +162,10 @@ def _scratch(target: Path) -> Path:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    perturbation = problem.perturbation
+    perturbation, file = problem.perturbation, problem.network.file
     return {
         "network": problem.network.name,
-        "file": _file(problem),
+        "file": None if file is None else {"path": str(file.path), "sha256": file.sha256},
         "input_shape": problem.network.input_shape,
         "classes": problem.network.classes,
         "perturbation": None if perturbation is None else perturbation.canonical,
@@ -174,32 +175,12 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "clip": problem.clip,
         "input_range": (problem.domain.lower, problem.domain.upper),
         "domain": plain_domain(problem.domain),
-        "convention": _convention(problem),
-        "scores": _scores(problem),
+        **plain_conventions(problem.network),
     }
-
-
-def _file(problem: Problem) -> dict[str, Any] | None:
-    file = problem.network.file
-    return None if file is None else {"path": str(file.path), "sha256": file.sha256}
-
-
-def _convention(problem: Problem) -> dict[str, Any] | None:
-    convention = problem.network.convention
-    return None if convention is None else convention.plain()
-
-
-def _scores(problem: Problem) -> dict[str, Any] | None:
-    scores = problem.network.scores
-    return None if scores is None else scores.plain()
 
 
 def _interval(interval: Interval) -> dict[str, Any]:
-    return {
-        "lower": interval.lower,
-        "upper": interval.upper,
-        "kind": interval.kind.name.lower(),
-    }
+    return {"lower": interval.lower, "upper": interval.upper, "kind": interval.kind.name.lower()}
 
 
 def _plausible(found: PlausibleWitness) -> dict[str, Any]:
@@ -207,18 +188,6 @@ def _plausible(found: PlausibleWitness) -> dict[str, Any]:
         "witness": _witness(found.witness),
         "nearest": asdict(found.nearest),
         "share": found.share,
-    }
-
-
-def _coverage(coverage: Coverage) -> dict[str, Any]:
-    correct = coverage.correct
-    return {
-        "inputs": coverage.inputs,
-        "classified": asdict(coverage.classified),
-        "correct": None if correct is None else asdict(correct),
-        "largest": coverage.largest,
-        "seconds": coverage.seconds,
-        "outside": coverage.outside,
     }
 
 
@@ -266,7 +235,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)

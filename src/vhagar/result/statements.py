@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from vhagar.errors import VhagarError
+from vhagar.network.network import plain_conventions
 from vhagar.perturbation.domain.plain import plain_domain
 from vhagar.perturbation.maps import canonical_maps
 from vhagar.problem import Problem
@@ -42,22 +43,13 @@ def model_statement(problem: Problem) -> dict[str, Any]:
     found: dict[str, Any] = {"name": network.name, "sha256": None}
     if network.file is not None:
         found = {"name": network.file.path.name, "sha256": network.file.sha256}
-    if network.convention is not None:
-        found["convention"] = network.convention.plain()
-    if network.scores is not None:
-        found["scores"] = network.scores.plain()
-    return found
+    stated = plain_conventions(network).items()
+    return found | {name: own for name, own in stated if own is not None}
 
 
 # The fields of a domain that a certificate states.
 _STATED = (
-    "lower",
-    "upper",
-    "integer",
-    "one_hot",
-    "ordered",
-    "rows",
-    "zonotope",
+    *("lower", "upper", "integer", "one_hot", "ordered", "rows", "zonotope"),
     "perturbed_inside",
 )
 

@@ -13,6 +13,8 @@ from vhagar.errors import InvalidInput
 from vhagar.sweep.schema import SCHEMA_VERSION, TABLES
 from vhagar.sweep.validation import require_store
 
+# How an SQLite file begins.
+MAGIC = b"SQLite format 3\0"
 # Seconds to wait while another process writes.
 _BUSY_SECONDS = 60.0
 
@@ -46,7 +48,7 @@ class Database:
     def __init__(self, path: Path, create: bool) -> None:
         self.path = path
         if create and not is_unused(path):
-            raise _exists(path)
+            raise store_exists(path)
         if not create and not path.is_file():
             raise InvalidInput(f"no store at {path}; check the path")
         if not create:
@@ -72,7 +74,7 @@ class Database:
         with self.transaction():
             # Another process may have created a store since: the first of the two keeps its own.
             if not _is_without_tables(self._connection):
-                raise _exists(self.path)
+                raise store_exists(self.path)
             for statement in _statements(TABLES):
                 self.execute(statement)
             self.set_fact("schema", str(SCHEMA_VERSION))
@@ -111,7 +113,8 @@ class Database:
         self.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
 
-def _exists(path: Path) -> InvalidInput:
+def store_exists(path: Path) -> InvalidInput:
+    """The error where a new store would take the place of another."""
     return InvalidInput(
         f"a store exists at {path}; add --resume to continue it, or choose another file"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from vhagar.coverage import SEARCH_SHARE
 from vhagar.errors import InvalidInput
 from vhagar.sweep.cover import quick_largest, read_data, store_coverage
-from vhagar.sweep.database import is_unused
+from vhagar.sweep.database import is_unused, store_exists
 from vhagar.sweep.neighbours import write_neighbours
 from vhagar.sweep.question import Question
 from vhagar.sweep.relations import ordered
@@ -31,9 +31,7 @@ def open_study(
     if study is None and not exists:
         raise InvalidInput(f"no store at {path}; describe a study to create one")
     if exists and not resume:
-        raise InvalidInput(
-            f"a store exists at {path}; add --resume to continue it, or choose another file"
-        )
+        raise store_exists(Path(path))
     if study is not None and not exists:
         models = load_models(study)
         asked = _in_order(study, models)  # an invalid study is refused before a file is created
