@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_network(
-    given: Network | str | os.PathLike[str] | Module,
-    input_shape: Sequence[int] | None = None,
+    given: Network | str | os.PathLike[str] | Module, input_shape: Sequence[int] | None = None
 ) -> Network:
     """The network that was given, read or converted. `input_shape` is for PyTorch modules."""
     if _is_module(given):

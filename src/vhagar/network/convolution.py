@@ -60,7 +60,8 @@ class Convolution(AbstractLinear):
                 f"{self.in_shape[1:]}"
             )
         object.__setattr__(self, "out_shape", (filters, *extents))
-        if max(self.out_size, self._padded_size()) > LARGEST_TENSOR:
+        padded = self.in_shape[0] * self._padded(0) * self._padded(1)
+        if max(self.out_size, padded) > LARGEST_TENSOR:
             raise InvalidNetwork(
                 f"a convolution of an image {self.in_shape} with padding {self.padding} to "
                 f"{self.out_shape} is too large"
@@ -73,9 +74,6 @@ class Convolution(AbstractLinear):
 
     def _padded(self, axis: int) -> int:
         return self.in_shape[1 + axis] + self.padding[axis] + self.padding[axis + 2]
-
-    def _padded_size(self) -> int:
-        return self.in_shape[0] * self._padded(0) * self._padded(1)
 
     def _extent(self, axis: int) -> int:
         span = self.dilation[axis] * (self.weight.shape[2 + axis] - 1) + 1

@@ -83,10 +83,7 @@ def _archive(content: bytes) -> str:
         (script, _TORCHSCRIPT),
         ("data.pkl" in inside, _PICKLE),
         ("model.weights.h5" in names, _KERAS),
-        (
-            all(name.endswith(".npy") for name in names),
-            "an archive of NumPy arrays, not a model",
-        ),
+        (all(name.endswith(".npy") for name in names), "an archive of NumPy arrays, not a model"),
     )
     return next((kind for found, kind in kinds if found), "a zip archive; unpack it first")
 

@@ -22,8 +22,11 @@ from vhagar.network.onnx_types import TensorType
 from vhagar.network.onnx_usage import (
     IGNORED_LAST,
     KEEP_THE_SHAPE,
+    inputs_of,
     moved_relus,
     nodes_on_the_way,
+    opset_of,
+    sizes_of,
     tail_of,
 )
 from vhagar.network.scores import score_threshold, with_threshold
@@ -59,7 +62,7 @@ class GraphReader:
         moved = moved_relus(nodes)
         context = Context(
             graph,
-            self._opset(),
+            opset_of(self.model),
             tail_of(nodes, output),
             frozenset(moved),
             frozenset(moved.values()),
@@ -82,8 +85,7 @@ class GraphReader:
 
     def input(self) -> tuple[str, Shape]:
         """The name of the model's input and its shape, without the batch."""
-        # Old files list the initialisers among the inputs.
-        inputs = [value for value in self.proto.input if value.name not in self.found]
+        inputs = inputs_of(self.proto)
         if len(inputs) != 1:
             names = [value.name for value in inputs]
             raise InvalidNetwork(
@@ -97,7 +99,7 @@ class GraphReader:
                 "perturbed; export the model in float32, after any cast of bytes or embedding of "
                 "words"
             )
-        dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in kind.shape.dim]
+        dims = sizes_of(inputs[0])
         if len(dims) < 2 or dims[0] > 1 or min(dims[1:]) < 1:
             sizes = " x ".join(str(dim) if dim else "?" for dim in dims)
             raise InvalidNetwork(
@@ -108,13 +110,6 @@ class GraphReader:
         if math.prod(dims[1:]) > LARGEST_TENSOR:
             raise InvalidNetwork(f"the input {inputs[0].name!r} of shape {dims} is too large")
         return inputs[0].name, tuple(dims[1:])
-
-    def _opset(self) -> int:
-        """Return the version of ONNX's operators; 1 if the file does not say."""
-        return max(
-            (one.version for one in self.model.opset_import if one.domain in ("", "ai.onnx")),
-            default=1,
-        )
 
     def _take(self, proto: Any, context: Context) -> None:
         """Translate one node, or record that it is refused."""

@@ -12,6 +12,7 @@ from typing import Any
 from vhagar.errors import InvalidInput, Refusal, UnsupportedOperator
 from vhagar.network import AbstractLayer, Affine, Convolution, Network, Relu, SparseAffine
 from vhagar.network.onnx_reader import model_content, model_shape, parse_model, read_onnx
+from vhagar.network.onnx_usage import opset_of
 from vhagar.version import __version__
 
 # Increases when a field changes its meaning or is removed.
@@ -96,10 +97,9 @@ def inspect(
         network = read_onnx(path, **conventions)
     except UnsupportedOperator as error:
         refusals = error.refusals
-    own = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
     return Inspection(
         model=str(path),
-        opset=max(own, default=1),
+        opset=opset_of(model),
         producer=f"{model.producer_name} {model.producer_version}".strip(),
         parameters=sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
         operators=dict(sorted(Counter(node.op_type for node in model.graph.node).items())),

@@ -8,6 +8,7 @@ from typing import Any
 
 from vhagar.network.onnx_messages import filled_fields
 from vhagar.network.onnx_types import VALUE_FIELDS, AttributeType, TensorType
+from vhagar.network.onnx_usage import inputs_of
 from vhagar.network.wire_format import ambiguous
 
 # Where a tensor may have its values.
@@ -29,7 +30,7 @@ def check_model(model: Any) -> None:
     _require_different("inputs", (value.name for value in graph.input))
     constants = {tensor.name for tensor in graph.initializer}
     made = [name for node in graph.node for name in node.output if name]
-    given = [value.name for value in graph.input if value.name not in constants]
+    given = [value.name for value in inputs_of(graph)]
     _require_different("values", [*made, *constants, *given])
     for node in graph.node:
         what = f"attributes of {node.op_type} {node.name!r}"

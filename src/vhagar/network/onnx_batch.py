@@ -18,7 +18,7 @@ from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_node import label
 from vhagar.network.onnx_tensors import read_tensor
 from vhagar.network.onnx_types import AttributeType
-from vhagar.network.onnx_usage import nodes_on_the_way
+from vhagar.network.onnx_usage import inputs_of, nodes_on_the_way, sizes_of
 
 _PREFIX = "vhagar_batch"
 # Operators that treat every entry alike, so that a dimension in front changes nothing.
@@ -33,29 +33,20 @@ _TELL_SIZES = ("Shape", "Size")
 
 def with_batch(model: Any, image_shape: Sequence[int] | None, layout: str) -> Any:
     """Return a model whose input has a batch dimension of 1 or any size, and fixed sizes."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in constants]
+    inputs = inputs_of(model.graph)
     if len(inputs) != 1:
         return model  # the reader says what is wrong
-    sizes = _sizes(inputs[0])
+    sizes = sizes_of(inputs[0])
     if image_shape is not None and len(sizes) > 1 and not all(sizes[1:]):
         model, sizes = _with_sizes(model, inputs[0].name, sizes, image_shape, layout)
     try:
         if len(sizes) == 1 and sizes[0] > 0:
             return _Unbatched(model, inputs[0].name, sizes[0]).model()
-        if len(sizes) > 1 and sizes[0] > 1 and _sizes(model.graph.output[0])[:1] == sizes[:1]:
+        if len(sizes) > 1 and sizes[0] > 1 and sizes_of(model.graph.output[0])[:1] == sizes[:1]:
             return _with_any_batch(model, inputs[0].name, sizes)
     except (LookupError, ValueError) as error:  # nodes without operands or results
         raise InvalidNetwork(f"a node is malformed ({error}); export the model again") from error
     return model
-
-
-def _sizes(value: Any) -> list[int]:
-    """The sizes of a value, 0 where they are open."""
-    return [
-        dim.dim_value if dim.HasField("dim_value") else 0
-        for dim in value.type.tensor_type.shape.dim
-    ]
 
 
 def _copied(model: Any) -> Any:
@@ -110,7 +101,7 @@ def _with_any_batch(model: Any, name: str, sizes: list[int]) -> Any:
                 _replace_operand(graph, node, np.array([0, *shape[1:]], dtype=np.int64))
     _set_sizes(changed, name, ["batch", *sizes[1:]])
     output = graph.output[0]
-    _set_sizes(changed, output.name, ["batch", *_sizes(output)[1:]])
+    _set_sizes(changed, output.name, ["batch", *sizes_of(output)[1:]])
     return changed
 
 
@@ -154,7 +145,8 @@ class _Unbatched:
                 self._rewrite(node)
         output = self._graph.output[0]
         if output.name in self._vectors:
-            _set_sizes(self._changed, output.name, [1, *_sizes(output)] if _sizes(output) else [])
+            sizes = sizes_of(output)
+            _set_sizes(self._changed, output.name, [1, *sizes] if sizes else [])
         return self._changed
 
     def _rewrite(self, node: Any) -> None:
@@ -176,11 +168,8 @@ class _Unbatched:
             del node.attribute[:]
             del node.input[1:]
         else:
-            raise _refusal(
-                node,
-                "takes a value without a batch dimension; export the model with one, such as "
-                "[1, n] instead of [n]",
-            )
+            why = "takes a value without a batch dimension; export the model with one"
+            raise _refusal(node, f"{why}, such as [1, n] instead of [n]")
 
     def _keeps_vectors(self, node: Any) -> bool:
         """Whether the other operands are vectors, too, or constants of at most one dimension."""

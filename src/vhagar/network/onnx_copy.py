@@ -10,6 +10,7 @@ from onnx import helper
 from vhagar.network.network import Network
 from vhagar.network.onnx_front import with_front
 from vhagar.network.onnx_graph import OnnxGraph
+from vhagar.network.onnx_usage import inputs_of, opset_of
 from vhagar.network.onnx_writer import onnx_bytes
 
 INPUT, OUTPUT = "input", "output"
@@ -21,21 +22,15 @@ def standalone(network: Network) -> Any:
     model = onnx.load_from_string(content)
     if network.convention is None:
         return model
-    return with_front(model, input_of(model).name, network.convention, own_precision=True)
-
-
-def input_of(model: Any) -> Any:
-    """Return the model's input; old files also list constants as inputs."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    (found,) = (value for value in model.graph.input if value.name not in constants)
-    return found
+    (source,) = inputs_of(model.graph)
+    return with_front(model, source.name, network.convention, own_precision=True)
 
 
 def graph_around(model: Any) -> OnnxGraph:
     """Create a graph with the model's versions, precision and constants."""
-    version = max(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
-    kind = input_of(model).type.tensor_type.elem_type
-    graph = OnnxGraph(helper.tensor_dtype_to_np_dtype(kind), version)
+    (source,) = inputs_of(model.graph)
+    dtype = helper.tensor_dtype_to_np_dtype(source.type.tensor_type.elem_type)
+    graph = OnnxGraph(dtype, opset_of(model))
     graph.tensors += [_renamed(tensor) for tensor in model.graph.initializer]
     return graph
 
@@ -51,7 +46,8 @@ def clipped(graph: OnnxGraph, moved: str, lower: float, upper: float) -> str:
 def copied(graph: OnnxGraph, model: Any, image: str, prefix: str) -> str:
     """Add a copy of the model's nodes that takes `image`, and return its output's name."""
     shared = {tensor.name: f"model_{tensor.name}" for tensor in model.graph.initializer}
-    names = {"": "", input_of(model).name: image, **shared}
+    (source,) = inputs_of(model.graph)
+    names = {"": "", source.name: image, **shared}
     for number, node in enumerate(model.graph.node):
         copy = onnx.NodeProto()
         copy.CopyFrom(node)

@@ -14,6 +14,7 @@ import numpy as np
 from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_tensors import read_tensor
 from vhagar.network.onnx_types import AttributeType, TensorType
+from vhagar.network.onnx_usage import inputs_of
 
 _HALF = (TensorType.FLOAT16, TensorType.BFLOAT16)
 NOTE = (
@@ -54,8 +55,7 @@ def _tensors(model: Any) -> Iterator[Any]:
 
 def _recast(graph: Any) -> None:
     """Let casts of data to half precision be casts to single; those of constants round."""
-    constants = {tensor.name for tensor in graph.initializer}
-    data = {value.name for value in graph.input if value.name not in constants}
+    data = {value.name for value in inputs_of(graph)}
     for node in graph.node:
         if not data.intersection(node.input):
             continue

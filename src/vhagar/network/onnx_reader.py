@@ -58,16 +58,9 @@ def read_onnx(
     path = Path(path)
     content = model_content(path)
     model = parse_model(content, path)
+    front = layout, image_shape, mean, std
     network = read_model(
-        model,
-        path.stem,
-        layout,
-        image_shape,
-        mean,
-        std,
-        output=output,
-        threshold=threshold,
-        argmin=argmin,
+        model, path.stem, *front, output=output, threshold=threshold, argmin=argmin
     )
     return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
 
@@ -117,23 +110,23 @@ def parse_model(content: bytes, path: Path) -> Any:
 def read_model(
     model: Any,
     name: str,
-    *conventions: Any,
+    layout: str | None = "chw",
+    image_shape: Sequence[int] | None = None,
+    mean: Numbers | None = None,
+    std: Numbers | None = None,
+    *,
     output: str | None = None,
     threshold: float | None = None,
     argmin: bool = False,
 ) -> Network:
-    """Read a model in memory; `conventions` are the first options of `read_onnx`, in order.
-
-    A layout that is None is asked for where it matters.
-    """
+    """Read a model in memory, as `read_onnx` does; a layout of None is asked for if it matters."""
     # An overflow here is found when layers check that their numbers are finite.
     with np.errstate(all="ignore"):
-        layout, image_shape = _image(*conventions)
         whole = in_single_precision(model)
         notes = [] if whole is model else [NOTE]
         try:
             model, chosen = choose_output(whole, output)
-            model = with_batch(model, image_shape, layout)
+            model = with_batch(model, image_shape, layout or "chw")
             reader = GraphReader(model)
             input_name, shape = reader.input()
         except InvalidNetwork:
@@ -142,9 +135,9 @@ def read_model(
             if refusals:
                 raise UnsupportedOperator(refusals, SUPPORTED_OPERATORS) from None
             raise
-        if conventions and conventions[0] is None:
+        if layout is None:
             require_layout(shape, image_shape)
-        front = convention(shape, layout, *conventions[1:])
+        front = convention(shape, layout or "chw", image_shape, mean, std)
         if not front.is_plain:
             from vhagar.network.onnx_front import with_front
 
@@ -176,10 +169,3 @@ def model_shape(model: Any) -> Shape:
         return GraphReader(model).input()[1]
     except InvalidNetwork:
         return ()
-
-
-def _image(
-    layout: str | None = None, image_shape: Sequence[int] | None = None, *_: Any
-) -> tuple[str, Sequence[int] | None]:
-    """The options that say what image a model takes."""
-    return layout or "chw", image_shape

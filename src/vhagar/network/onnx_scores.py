@@ -14,7 +14,7 @@ from vhagar.errors import InvalidInput, InvalidNetwork
 from vhagar.network.onnx_messages import editable, serialized
 from vhagar.network.onnx_tensors import read_tensor
 from vhagar.network.onnx_types import TensorType
-from vhagar.network.onnx_usage import nodes_on_the_way
+from vhagar.network.onnx_usage import inputs_of, nodes_on_the_way
 
 # Prefix of new names, which no model uses for anything else.
 _PREFIX = "vhagar_scores"
@@ -126,13 +126,8 @@ def _with_output(model: Any, name: str) -> Any:
 
 
 def _precision(model: Any) -> int:
-    constants = {tensor.name for tensor in model.graph.initializer}
-    kinds = [
-        value.type.tensor_type.elem_type
-        for value in model.graph.input
-        if value.name not in constants
-    ]
-    return int(kinds[0]) if kinds else TensorType.FLOAT
+    inputs = inputs_of(model.graph)
+    return int(inputs[0].type.tensor_type.elem_type) if inputs else TensorType.FLOAT
 
 
 def with_scores(

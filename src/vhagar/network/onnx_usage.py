@@ -1,4 +1,4 @@
-"""Uses of values in an ONNX graph: what the output depends on, and which ReLUs may be moved."""
+"""Uses of values in an ONNX graph: its inputs, what the output depends on, ReLUs that may move."""
 
 from __future__ import annotations
 
@@ -25,6 +25,24 @@ KEEP_THE_SHAPE = frozenset((
     "Pow", "Reciprocal", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus",
     "Softsign", "Sqrt", "Tanh", "ThresholdedRelu",
 ))  # fmt: skip
+
+
+def opset_of(model: Any) -> int:
+    """The version of ONNX's operators; 1 if the file does not say."""
+    own = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
+    return max(own, default=1)
+
+
+def inputs_of(graph: Any) -> list[Any]:
+    """The inputs of a graph; old files also list its constants as inputs."""
+    constants = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in constants]
+
+
+def sizes_of(value: Any) -> list[int]:
+    """The sizes of a value, 0 where they are open."""
+    dims = value.type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") else 0 for dim in dims]
 
 
 def nodes_on_the_way(graph: Any) -> list[Any]:

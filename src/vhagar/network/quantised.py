@@ -19,6 +19,7 @@ from onnx import helper, numpy_helper
 from vhagar.errors import InvalidNetwork
 from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_tensors import read_tensor
+from vhagar.network.onnx_usage import opset_of
 
 _QUANTISE, _DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
 _TYPES = {"int8", "uint8", "int16", "uint16", "int32"}
@@ -57,11 +58,8 @@ class _Conversion:
     """Rewrites the nodes of a model in order, which ONNX says is that of the computation."""
 
     def __init__(self, model: Any) -> None:
-        self.model, graph = model, model.graph
-        self.version = max(
-            one.version for one in model.opset_import if one.domain in ("", "ai.onnx")
-        )
-        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        self.model, self.version = model, opset_of(model)
+        self.constants = {tensor.name: tensor for tensor in model.graph.initializer}
         self.folded: dict[str, NDArray[Any]] = {}
         # What each quantised value was made from: the value, and the node.
         self.quantised: dict[str, Any] = {}

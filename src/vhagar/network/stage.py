@@ -63,7 +63,8 @@ def _composed(
     known: dict[Value, _Expression] = {}
     start = 0
     for value in sources:
-        known[value] = _Expression(_shifted(_identity(value.size), start, width), None, start)
+        same = sparse.eye_array(value.size, format="csr")
+        known[value] = _Expression(_shifted(same, start, width), None, start)
         start += value.size
     for operation in operations:
         known[operation.output] = _sum_of(operation, known)
@@ -112,10 +113,6 @@ def _applied(term: Term, operand: _Expression) -> _Expression:
         return _Expression(_shifted(left, operand.start, operand.matrix.shape[1]), offset)
     require_size(int(np.diff(operand.matrix.indptr)[left.indices].sum(dtype=np.int64)))
     return _Expression(sparse.csr_array(left @ operand.matrix), offset)
-
-
-def _identity(size: int) -> sparse.csr_array:
-    return sparse.eye_array(size, format="csr")
 
 
 def _shifted(matrix: sparse.csr_array, start: int, width: int) -> sparse.csr_array:

@@ -45,13 +45,7 @@ def _attributes(node: Node, **more: Any) -> dict[str, Any]:
     if not node.given("kernel_shape"):
         raise InvalidNetwork("it has no kernel_shape")
     return node.attributes(
-        kernel_shape=[],
-        strides=[],
-        dilations=[],
-        pads=[],
-        auto_pad=b"NOTSET",
-        ceil_mode=0,
-        **more,
+        kernel_shape=[], strides=[], dilations=[], pads=[], auto_pad=b"NOTSET", ceil_mode=0, **more
     )
 
 

@@ -183,7 +183,7 @@ def pad(node: Node) -> Operand:
     return _picked(node, operand, index, shift if value and shift.any() else None)
 
 
-_MODES = {b"constant": "constant", b"reflect": "reflect", b"edge": "edge", b"wrap": "wrap"}
+_MODES = (b"constant", b"reflect", b"edge", b"wrap")
 
 
 def _padded(
@@ -201,4 +201,4 @@ def _padded(
     wide = (size + sum(more) for size, more in zip(array.shape, wider, strict=True))
     require_modest(wide, array.size)
     filling = {"constant_values": value} if mode == b"constant" else {}
-    return np.pad(array[cut], wider, mode=_MODES[mode], **filling)  # type: ignore[call-overload,no-any-return]
+    return np.pad(array[cut], wider, mode=mode.decode(), **filling)  # type: ignore[call-overload,no-any-return]

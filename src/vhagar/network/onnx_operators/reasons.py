@@ -114,3 +114,22 @@ def unsupported(model: Any, translated: Container[str]) -> list[Refusal]:
         or (node.domain == "" and node.op_type in REASONS and node.op_type not in translated)
         if not node.op_type.startswith("Arg")
     ]
+
+
+# ATen operators, PyTorch's, by the ONNX operators that they are.
+_KNOWN_AS = {
+    "bmm": "Attention", "celu": "Celu", "cos": "Cos", "elu": "Elu", "exp": "Log", "floor": "Floor",
+    "gelu": "Gelu", "glu": "Attention", "group_norm": "GroupNormalization", "gru": "GRU",
+    "hardshrink": "Shrink", "hardswish": "HardSwish", "instance_norm": "InstanceNormalization",
+    "layer_norm": "LayerNormalization", "log": "Log", "log_sigmoid": "Log", "lstm": "LSTM",
+    "mish": "Mish", "native_group_norm": "GroupNormalization",
+    "native_layer_norm": "LayerNormalization", "pow": "Pow", "reciprocal": "Reciprocal",
+    "rms_norm": "RMSNormalization", "round": "Round", "rsqrt": "Sqrt",
+    "scaled_dot_product_attention": "Attention", "selu": "Selu", "sign": "Sign", "silu": "Swish",
+    "sin": "Sin", "softplus": "Log", "sqrt": "Sqrt",
+}  # fmt: skip
+
+
+def why_not(name: str) -> str:
+    """Say why an operator of PyTorch cannot be converted."""
+    return REASONS.get(_KNOWN_AS.get(name, ""), "cannot be converted from PyTorch")

@@ -19,9 +19,9 @@ from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOper
 from vhagar.network.conventions import Numbers
 from vhagar.network.network import Network
 from vhagar.network.onnx_graph import OnnxGraph
+from vhagar.network.onnx_operators.reasons import why_not
 from vhagar.network.onnx_reader import read_model
 from vhagar.network.torch.aten import CONVERTERS, INCREASING, TAILS
-from vhagar.network.torch.aten_reasons import why_not
 from vhagar.network.torch.aten_values import AtenValue
 from vhagar.runtime.devices import require_torch
 
@@ -149,7 +149,7 @@ class _Conversion:
         source = self._placeholders(nodes)
         calls = [node for node in nodes if node.op == "call_function"]
         self._refuse_unknown(calls)
-        (result,) = _results(nodes)
+        result = _result(nodes)
         for node in calls:
             self._known[node] = self._convert(node, result)
         output = self._known.get(result)
@@ -186,9 +186,7 @@ class _Conversion:
 
     def _refuse_unknown(self, calls: list[Any]) -> None:
         """Refuse all operators that cannot be converted, at once."""
-        fixed = set(self._known) - {
-            key for key, v in self._known.items() if isinstance(v, AtenValue)
-        }
+        fixed = {key for key, v in self._known.items() if not isinstance(v, AtenValue)}
         unknown: dict[str, str] = {}
         for node in calls:
             if fixed.issuperset(node.all_input_nodes):
@@ -237,12 +235,12 @@ class _Conversion:
         self.tail = name.strip("_")
 
 
-def _results(nodes: list[Any]) -> tuple[Any]:
+def _result(nodes: list[Any]) -> Any:
     (output,) = (node for node in nodes if node.op == "output")
     results = output.args[0]
     if len(results) != 1:
         raise InvalidNetwork(f"the module has {len(results)} results; a classifier has one")
-    return (results[0],)
+    return results[0]
 
 
 def _name(node: Any) -> str:

@@ -19,16 +19,12 @@ def clip(graph: Graph, operand: Tensor, low: float, high: float) -> Tensor:
     if not has_low and not has_high:
         return operand
     if not has_low:
-        return _at_most(graph, operand, high)
+        return _combined(graph, [(_positive_part(graph, operand, -1.0, high), -1.0)], high)
     above_low = _positive_part(graph, operand, 1.0, -low)
     if not has_high:
         return _combined(graph, [(above_low, 1.0)], low)
     above_high = _positive_part(graph, operand, 1.0, -high)
     return _combined(graph, [(above_low, 1.0), (above_high, -1.0)], low)
-
-
-def _at_most(graph: Graph, operand: Tensor, high: float) -> Tensor:
-    return _combined(graph, [(_positive_part(graph, operand, -1.0, high), -1.0)], high)
 
 
 def _positive_part(graph: Graph, operand: Tensor, sign: float, shift: float) -> Tensor:
