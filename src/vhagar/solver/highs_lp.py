@@ -1,4 +1,4 @@
-"""Translates between `simplex.py` and HiGHS: model, options, bases, statuses."""
+"""Translates between our models and HiGHS, for `simplex.py` above all: options, bases, statuses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STATUSES = {
 
 
 def highs_lp(scaled: Scaled, rows: Columns, cost: Array) -> Any:
-    """A scaled model with some of its rows, which HiGHS is to minimise."""
+    """A scaled model with some of its rows; HiGHS minimises, unless it is told otherwise."""
     import highspy
 
     lp = highspy.HighsLp()

@@ -202,35 +202,25 @@ class Simplex:
             return
         wanted = np.delete(np.arange(len(self._scaled.row_lower)), left_out)
         new = np.setdiff1d(wanted, self._rows)
-        matrix = self._scaled.matrix[new]
-        status = self._highs.addRows(
-            len(new),
-            self._scaled.row_lower[new],
-            self._scaled.row_upper[new],
-            matrix.nnz,
-            matrix.indptr[:-1].astype(np.int32),
-            matrix.indices.astype(np.int32),
-            matrix.data,
-        )
-        self._require(status, "addRows")
+        ends = self._scaled.row_lower[new], self._scaled.row_upper[new]
+        self._add_rows(self._scaled.matrix[new], *ends)
         self._rows = np.concatenate([self._rows, new])
 
     def append_rows(self, matrix: sparse.csr_array, upper: Array) -> None:
         """Append rows to the model: `matrix @ columns <= upper`. A basis from before still fits."""
         new = self._scaled.rows(matrix, upper)
-        status = self._highs.addRows(
-            len(upper),
-            new.row_lower,
-            new.row_upper,
-            new.matrix.nnz,
-            new.matrix.indptr[:-1].astype(np.int32),
-            new.matrix.indices.astype(np.int32),
-            new.matrix.data,
-        )
-        self._require(status, "addRows")  # where it fails, the model is still the solver's
+        self._add_rows(new.matrix, new.row_lower, new.row_upper)
         first = len(self._scaled.row_lower)
         self._scaled.append(new)
         self._rows = np.concatenate([self._rows, first + np.arange(len(upper))])
+
+    def _add_rows(self, matrix: sparse.csr_array, lower: Array, upper: Array) -> None:
+        """Add scaled rows to the solver; where it refuses, the model is still the solver's."""
+        start, index = matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32)
+        status = self._highs.addRows(
+            len(lower), lower, upper, matrix.nnz, start, index, matrix.data
+        )
+        self._require(status, "addRows")
 
     def decide_signs(self) -> None:
         """Go on with the dual method: a basis stays dual feasible if columns are switched off."""
@@ -246,10 +236,7 @@ class Simplex:
             self._require(self._highs.changeRowBounds(place, low, high), "changeRowBounds")
 
     def solve(
-        self,
-        iteration_limit: int | None = None,
-        need_primal: bool = True,
-        enough: float = -np.inf,
+        self, iteration_limit: int | None = None, need_primal: bool = True, enough: float = -np.inf
     ) -> LpAnswer:
         """Run the solver from its current basis; it may stop once the maximum is below `enough`.
 

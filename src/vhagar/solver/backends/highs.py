@@ -20,6 +20,7 @@ from vhagar.errors import SolverFailure
 from vhagar.solver.backends.base import TOLERANCE, AbstractModel, Capabilities, Request, Solved
 from vhagar.solver.backends.duality import weak_duality
 from vhagar.solver.backends.listener import Listener
+from vhagar.solver.highs_lp import highs_lp
 from vhagar.solver.scaling import SMALLEST_COEFFICIENT
 
 
@@ -34,17 +35,10 @@ class HighsModel(AbstractModel):
         import highspy
 
         arrays, scale = self._arrays, self._scaled.column_scale
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(scale), len(self._scaled.row_scale)
         cost = np.zeros(len(scale))
         cost[self._objective] = 1.0
-        lp.col_cost_ = cost
+        lp = highs_lp(self._scaled, np.arange(len(self._scaled.row_scale)), cost)
         lp.col_lower_, lp.col_upper_ = lower / scale, upper / scale
-        lp.row_lower_, lp.row_upper_ = self._scaled.row_lower, self._scaled.row_upper
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = self._scaled.matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = self._scaled.matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = self._scaled.matrix.data
         lp.sense_ = highspy.ObjSense.kMaximize
         if integer and arrays.integer.any():
             kinds = np.where(arrays.integer, 1, 0)

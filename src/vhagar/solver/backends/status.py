@@ -14,73 +14,39 @@ class SolveStatus(Enum):
     FAILED = "failed; nothing is known"
 
 
-_OPTIMAL, _INFEASIBLE = SolveStatus.OPTIMAL, SolveStatus.INFEASIBLE
-_STOPPED, _FAILED = SolveStatus.STOPPED, SolveStatus.FAILED
+def _table(**words: str) -> dict[str, SolveStatus]:
+    """The statuses of a solver by the words for them, which are separated by blanks."""
+    return {
+        word: SolveStatus[status.upper()] for status, own in words.items() for word in own.split()
+    }
+
 
 # Every status of a solver, by the name that its package uses. An unknown status is a failure. None
 # of our models is unbounded, so a solver that says so has failed as well.
 STATUSES: dict[str, dict[str, SolveStatus]] = {
-    "highs": {
-        "kOptimal": _OPTIMAL,
-        "kInfeasible": _INFEASIBLE,
-        "kTimeLimit": _STOPPED,
-        "kInterrupt": _STOPPED,
-        "kHighsInterrupt": _STOPPED,
-        "kIterationLimit": _STOPPED,
-        "kSolutionLimit": _STOPPED,
-        "kMemoryLimit": _STOPPED,
-        "kObjectiveBound": _FAILED,  # never asked for, and known to be wrong
-        "kObjectiveTarget": _FAILED,
-        "kUnbounded": _FAILED,
-        "kUnboundedOrInfeasible": _FAILED,
-        "kLoadError": _FAILED,
-        "kModelEmpty": _FAILED,
-        "kModelError": _FAILED,
-        "kNotset": _FAILED,
-        "kPostsolveError": _FAILED,
-        "kPresolveError": _FAILED,
-        "kSolveError": _FAILED,
-        "kUnknown": _FAILED,
-    },
-    "scip": {
-        "optimal": _OPTIMAL,
-        "gaplimit": _OPTIMAL,  # asked for where there are products, which it only approaches
-        "infeasible": _INFEASIBLE,
-        "timelimit": _STOPPED,
-        "userinterrupt": _STOPPED,
-        "terminate": _STOPPED,
-        "nodelimit": _STOPPED,
-        "totalnodelimit": _STOPPED,
-        "stallnodelimit": _STOPPED,
-        "memlimit": _STOPPED,
-        "primallimit": _STOPPED,
-        "duallimit": _STOPPED,
-        "sollimit": _STOPPED,
-        "bestsollimit": _STOPPED,
-        "restartlimit": _STOPPED,
-        "unbounded": _FAILED,
-        "inforunbd": _FAILED,
-        "unknown": _FAILED,
-    },
-    "gurobi": {
-        "OPTIMAL": _OPTIMAL,
-        "INFEASIBLE": _INFEASIBLE,
-        "TIME_LIMIT": _STOPPED,
-        "INTERRUPTED": _STOPPED,
-        "ITERATION_LIMIT": _STOPPED,
-        "NODE_LIMIT": _STOPPED,
-        "SOLUTION_LIMIT": _STOPPED,
-        "WORK_LIMIT": _STOPPED,
-        "MEM_LIMIT": _STOPPED,
-        "USER_OBJ_LIMIT": _STOPPED,
-        "CUTOFF": _FAILED,  # no cutoff is ever given
-        "INF_OR_UNBD": _FAILED,
-        "INPROGRESS": _FAILED,
-        "LOADED": _FAILED,
-        "LOCALLY_INFEASIBLE": _FAILED,
-        "LOCALLY_OPTIMAL": _FAILED,
-        "NUMERIC": _FAILED,
-        "SUBOPTIMAL": _FAILED,
-        "UNBOUNDED": _FAILED,
-    },
+    "highs": _table(
+        optimal="kOptimal",
+        infeasible="kInfeasible",
+        stopped="kTimeLimit kInterrupt kHighsInterrupt kIterationLimit kSolutionLimit kMemoryLimit",
+        # The first is never asked for, and known to be wrong.
+        failed="kObjectiveBound kObjectiveTarget kUnbounded kUnboundedOrInfeasible kLoadError "
+        "kModelEmpty kModelError kNotset kPostsolveError kPresolveError kSolveError kUnknown",
+    ),
+    "scip": _table(
+        # The second is asked for where there are products, of which it only approaches the optimum.
+        optimal="optimal gaplimit",
+        infeasible="infeasible",
+        stopped="timelimit userinterrupt terminate nodelimit totalnodelimit stallnodelimit "
+        "memlimit primallimit duallimit sollimit bestsollimit restartlimit",
+        failed="unbounded inforunbd unknown",
+    ),
+    "gurobi": _table(
+        optimal="OPTIMAL",
+        infeasible="INFEASIBLE",
+        stopped="TIME_LIMIT INTERRUPTED ITERATION_LIMIT NODE_LIMIT SOLUTION_LIMIT WORK_LIMIT "
+        "MEM_LIMIT USER_OBJ_LIMIT",
+        # No cutoff is ever given.
+        failed="CUTOFF INF_OR_UNBD INPROGRESS LOADED LOCALLY_INFEASIBLE LOCALLY_OPTIMAL NUMERIC "
+        "SUBOPTIMAL UNBOUNDED",
+    ),
 }
