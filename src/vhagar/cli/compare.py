@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _judged(found: ModelComparison, demand: Requirement) -> list[Judged]:
-    from vhagar.result.numbers import up
+    from vhagar.result.numbers import counted, up
     from vhagar.result.requirement import Facts, Judged, judgement
 
     name = found.second.name
@@ -109,7 +109,7 @@ def _judged(found: ModelComparison, demand: Requirement) -> list[Judged]:
     worse = found.count("first") + len(data)
     within = found.worst <= _SLACK
     verdict = judgement(within and not worse, worse > 0)
-    why = f"A is proven more robust in {worse} comparison{'' if worse == 1 else 's'}"
+    why = f"A is proven more robust in {counted(worse, 'comparison')}"
     if data:
         label = "all classes" if data[0].source is None else f"class {data[0].source}"
         why += (

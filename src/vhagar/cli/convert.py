@@ -77,6 +77,7 @@ def _from_quantised(content: bytes, arguments: argparse.Namespace) -> tuple[Netw
     from vhagar.errors import InvalidInput
     from vhagar.network.onnx_reader import parse_model, read_model
     from vhagar.network.quantised import is_quantised, without_rounding
+    from vhagar.result.numbers import counted
     from vhagar.result.serialize import write_bytes
 
     model = parse_model(content, arguments.model)
@@ -89,15 +90,11 @@ def _from_quantised(content: bytes, arguments: argparse.Namespace) -> tuple[Netw
     converted = without_rounding(model)
     network = read_model(converted.model, arguments.out.stem, "chw")
     write_bytes(arguments.out, converted.model.SerializeToString())
-    remarks = [f"{_count(converted.constants, 'constant')} dequantised, as runtimes do in float32"]
+    remarks = [f"{counted(converted.constants, 'constant')} dequantised, as runtimes do in float32"]
     if converted.steps:
         remarks += [
-            f"{_count(len(converted.steps), 'rounding')} of activations left out, the coarsest to "
+            f"{counted(len(converted.steps), 'rounding')} of activations left out, the coarsest to "
             f"multiples of {max(converted.steps):.4g}",
             "what is proven about this file is not proven about the quantised model, which rounds",
         ]
     return network, remarks
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

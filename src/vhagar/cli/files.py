@@ -18,23 +18,10 @@ from typing import Any
 from vhagar.errors import InvalidInput
 
 # The arguments that name files to write, of all commands but those that read such a file.
-WRITTEN = frozenset(
-    [
-        "certificate",
-        "checkpoint",
-        "csv",
-        "file",
-        "json",
-        "junit",
-        "onnx",
-        "out",
-        "output",
-        "page",
-        "plot",
-        "store",
-        "vnnlib",
-    ]
-)
+WRITTEN = frozenset((
+    "certificate", "checkpoint", "csv", "file", "json", "junit", "onnx", "out", "output", "page",
+    "plot", "store", "vnnlib",
+))  # fmt: skip
 # Where a model names a file of weights: an entry called `location`, and the length of its value.
 _LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)
 READ_BY = {

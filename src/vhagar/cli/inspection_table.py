@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vhagar.errors import grouped
 from vhagar.network.inspection import DatasetFacts, Inspection, LayerFacts
-from vhagar.result.numbers import exact
+from vhagar.result.numbers import counted, exact
 
 _INDENT = "  "
 
@@ -27,21 +27,18 @@ def text(found: Inspection) -> str:
 
 def _head(found: Inspection) -> str:
     low, high = found.input_range
+    shape = _shape(found.input_shape) or "of open size"
     lines = [
         ("file", ", ".join(filter(None, [f"operator set {found.opset}", found.producer]))),
         ("", f"{found.parameters:,} parameters"),
         ("operators", ", ".join(f"{name} {count}" for name, count in found.operators.items())),
-        ("input", f"{_input(found)}, every entry in [{exact(low)}, {exact(high)}]"),
+        ("input", f"{shape}, every entry in [{exact(low)}, {exact(high)}]"),
     ]
     if found.convention is not None:
         lines.append(("", f"the model takes {found.convention}"))
     if found.classes is not None:
         lines.append(("output", f"{found.classes} scores"))
     return "\n".join([found.model, *(f"{_INDENT}{name:<11}{what}" for name, what in lines)])
-
-
-def _input(found: Inspection) -> str:
-    return _shape(found.input_shape) if found.input_shape else "of open size"
 
 
 def _layers(layers: Sequence[LayerFacts]) -> str:
@@ -67,7 +64,7 @@ def _layers(layers: Sequence[LayerFacts]) -> str:
 
 def _totals(found: Inspection) -> str:
     layers = sum(layer.kind == "Relu" for layer in found.layers)
-    lines = [f"{layers} ReLU layer{'s' * (layers != 1)} with {found.relu_units:,} ReLU units"]
+    lines = [f"{counted(layers, 'ReLU layer')} with {found.relu_units:,} ReLU units"]
     if found.linear_units:
         lines.append(f"{found.linear_units:,} linear units pass values through ReLU layers")
     return "\n".join(_INDENT + line for line in lines)
@@ -81,8 +78,7 @@ def _dataset(facts: DatasetFacts) -> str:
 
 
 def _unsupported(found: Inspection) -> str:
-    count = len(found.unsupported)
-    title = f"not supported: {count} node{'s' * (count != 1)}"
+    title = f"not supported: {counted(len(found.unsupported), 'node')}"
     lines = [
         f"{_INDENT}{operator} at {nodes}:\n{_INDENT * 2}{reason}"
         for operator, nodes, reason in grouped(found.unsupported)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from vhagar.cli.groups import CONVENTIONS
@@ -54,16 +55,6 @@ def engine(arguments: argparse.Namespace) -> AbstractEngine:
 
 def options(arguments: argparse.Namespace) -> Options:
     """Collect the options that all engines have in common."""
-    return Options(
-        relative_gap=getattr(arguments, "gap", Options.relative_gap),
-        workers=getattr(arguments, "workers", None),
-        seed=arguments.seed,
-        dataset=getattr(arguments, "dataset", None),
-        plausible=getattr(arguments, "plausible", None),
-        device=getattr(arguments, "device", Options.device),
-        certificate=getattr(arguments, "certificate", None),
-        checkpoint=getattr(arguments, "checkpoint", None),
-        resume=getattr(arguments, "resume", None),
-        executor=getattr(arguments, "executor", Options.executor),
-        address=getattr(arguments, "address", None),
-    )
+    given = vars(arguments)
+    own = {field.name: given[field.name] for field in fields(Options) if field.name in given}
+    return Options(relative_gap=given.get("gap", Options.relative_gap), **own)

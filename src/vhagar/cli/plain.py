@@ -95,12 +95,9 @@ class PlainWatch(AbstractWatch):
             raise KeyboardInterrupt
 
     def _changed(self, progress: Progress) -> bool:
-        seen = self._printed
-        return seen is None or (seen.lower, seen.upper, seen.phase) != (
-            progress.lower,
-            progress.upper,
-            progress.phase,
-        )
+        seen, now = self._printed, progress
+        ends = now.lower, now.upper, now.phase
+        return seen is None or (seen.lower, seen.upper, seen.phase) != ends
 
     def finish(self, result: Result) -> None:
         if len(result.targets) > 1:

@@ -204,15 +204,8 @@ def flags(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _targets(arguments: argparse.Namespace) -> Any:
-    chosen = [
-        value
-        for value in (
-            arguments.target,
-            "each" if arguments.all_pairs else None,
-            "any" if arguments.untargeted else None,
-        )
-        if value is not None
-    ]
+    chosen = [] if arguments.target is None else [arguments.target]
+    chosen += ["each"] * arguments.all_pairs + ["any"] * arguments.untargeted
     if len(chosen) > 1:
         raise InvalidInput("choose one of --target, --all-pairs and --untargeted")
     return chosen[0] if chosen else None

@@ -58,9 +58,8 @@ class LiveSweepWatch(AbstractSweepWatch):
     def finished(
         self, number: int, question: Question, lower: float, upper: float | None, ending: str
     ) -> None:
-        self._last = (
-            f"{words(question, self._state.names)}: {interval_text(lower, upper)}, {ending}"
-        )
+        name = words(question, self._state.names)
+        self._last = f"{name}: {interval_text(lower, upper)}, {ending}"
 
     def note(self, text: str) -> None:
         self._console.print(Text(f"note: {text}", style="dim"))

@@ -110,19 +110,13 @@ class LiveWatch(AbstractWatch):
         scale = progress.initial_upper
         centre = cells(lower, upper, scale, width).centre
         under = axis(span(lower, upper), centre, up(MIDDLE * scale), up(scale), width)
-        return [
-            self._strip(lower, upper, scale, width),
-            Text(under, style="dim"),
-        ]
+        return [self._strip(lower, upper, scale, width), Text(under, style="dim")]
 
     def _strip(self, lower: float, upper: float, scale: float, width: int) -> Text:
         shares = cells(lower, upper, scale, width)
         strip = Text(no_wrap=True)
-        for part, count in (
-            (_BELOW, shares.below),
-            (_UNKNOWN, shares.unknown),
-            (_ABOVE, shares.above),
-        ):
+        counts = shares.below, shares.unknown, shares.above
+        for part, count in zip((_BELOW, _UNKNOWN, _ABOVE), counts, strict=True):
             strip.append(self._glyph(part) * count, style=part.style)
         return strip
 

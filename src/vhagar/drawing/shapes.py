@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.drawing.colours import NAMED
+from vhagar.drawing.colours import NAMED, ramp_pixels
 from vhagar.drawing.png import data_uri
 
 Points = Sequence[tuple[float, float]]
@@ -166,6 +166,20 @@ class Picture(AbstractShape):
 Shape = Rect | Text | Line | Area | Picture
 
 
+def legend(x: float, y: float, width: float, largest: float, clipped: bool = False) -> list[Shape]:
+    """The colour scale of a heatmap: a strip from 0 to the largest value, labelled below.
+
+    If it is clipped, larger values have the last colour, too.
+    """
+    strip = ramp_pixels(np.linspace(0.0, 1.0, 64)[None])
+    shapes: list[Shape] = [Picture(x, y, width, 10, strip)]
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        more = " or more" if clipped and share == 1.0 else ""
+        label = f"{share * largest:.3g}{more}"
+        shapes.append(Text(x + share * width, y + 26, label, 11, anchor, "muted"))
+    return shapes
+
+
 @dataclass(frozen=True)
 class Drawing:
     """Shapes in drawing order, and a title for screen readers."""
@@ -187,12 +201,12 @@ class Drawing:
         parts += [shape.svg(colour, alone) for shape in self.shapes]
         return "".join([*parts, "</svg>"])
 
-    def png(self, scale: float = 2.0) -> bytes:
-        """Render as PNG with matplotlib, with that many pixels per unit."""
+    def png(self) -> bytes:
+        """Render as PNG with matplotlib, with two pixels per unit."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(self.width / 100, self.height / 100), dpi=100 * scale)
+        figure = Figure(figsize=(self.width / 100, self.height / 100), dpi=200)
         FigureCanvasAgg(figure)
         axes: Any = figure.add_axes((0, 0, 1, 1))
         axes.set_xlim(0, self.width)

@@ -17,12 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from vhagar.array_types import Array
 from vhagar.dataset import as_float32
 from vhagar.errors import InvalidInput
-from vhagar.fitting.data_rows import (
-    component_rows,
-    component_weights,
-    likely_row,
-    unlikely_weights,
-)
+from vhagar.fitting.data_rows import component_rows, component_weights, likely_row, unlikely_weights
 from vhagar.perturbation import Domain, Zonotope
 
 Labels = NDArray[np.int64]
@@ -222,14 +217,7 @@ def _named(
     name: str,
     conditions: Mapping[str, Any] | None = None,
 ) -> Domain:
-    return Domain(
-        domain.shape,
-        low,
-        high,
-        range=_ends(domain),
-        name=name,
-        **(conditions or {}),
-    )
+    return Domain(domain.shape, low, high, range=_ends(domain), name=name, **(conditions or {}))
 
 
 def _counted(domain: Domain, held: Array, labels: Labels | None) -> Fit:

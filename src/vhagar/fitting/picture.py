@@ -6,7 +6,6 @@ Domain -> plain data (`panels`) -> picture (`draw_domain`); the data is what is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from vhagar.array_types import Array
 from vhagar.fitting.words import entry_kinds
 from vhagar.perturbation import Domain
 from vhagar.result.figure import figure_format, picture
-from vhagar.result.serialize import write_bytes
+from vhagar.result.figure_drawing import save
 
 # Components that are drawn, and inputs of the domain, and bars.
 _MOST_COMPONENTS, _SAMPLES, _MOST_BARS = 6, 4, 60
@@ -73,11 +72,8 @@ def _image(values: Array, domain: Domain) -> Array:
 
 def draw_domain(domain: Domain, path: str | Path) -> None:
     """Draw a domain and write it to a file; its name's ending is the format."""
-    path, content = Path(path), BytesIO()
-    kind = figure_format(path)
-    drawn = _images(domain) if is_image(domain) else _bars(domain)
-    drawn.savefig(content, format=kind, dpi=200)
-    write_bytes(path, content.getvalue())
+    figure_format(Path(path))  # before anything is drawn
+    save(_images(domain) if is_image(domain) else _bars(domain), path)
 
 
 def _figure(domain: Domain, width: float, height: float) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vhagar.fitting.fit import Fit
 from vhagar.perturbation import Domain
-from vhagar.result.numbers import share
+from vhagar.result.numbers import counted, share
 
 # Features that a table shows; the rest is counted.
 _MOST_ROWS = 60
@@ -36,7 +36,7 @@ def domain_lines(domain: Domain) -> list[str]:
         )
     if domain.own_rows is not None:
         rows = domain.own_rows.count
-        lines.append(f"{rows} linear rows" if rows > 1 else "1 linear row")
+        lines.append(counted(rows, "linear row"))
     if domain.classes:
         lines.append(f"classes: {', '.join(domain.classes)}")
     if domain.features or domain.groups.any:

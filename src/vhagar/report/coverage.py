@@ -87,11 +87,8 @@ def _bar(left: float, y: float, counts: CoverageCounts) -> list[Shape]:
         return [Text(left, y + 14, "no input", 12, fill="muted")]
     shapes: list[Shape] = []
     x = left
-    for number, fill in (
-        (counts.robust, "robust"),
-        (counts.unknown, "unknown"),
-        (counts.attackable, "attackable"),
-    ):
+    parts = counts.robust, counts.unknown, counts.attackable
+    for number, fill in zip(parts, ("robust", "unknown", "attackable"), strict=True):
         width = _WIDTH * number / counts.inputs
         if number:
             shapes.append(Rect(x, y, width, _BAR, fill, None, tip))
@@ -201,17 +198,14 @@ def coverage_curves(study: StudyData) -> list[CoverageCurve]:
         if len(moving) != 1:
             continue
         (place,) = moving
-        points = sorted(((numbers[place], bars.total) for numbers, bars in members), key=_size)
+        sizes = [(numbers[place], bars.total) for numbers, bars in members]
+        points = sorted(sizes, key=lambda point: point[0])
         family = skeleton
         for k, word in enumerate(_NUMBER.findall(members[0][1].group.perturbation or "")):
             family = family.replace("#", "s" if k == place else with_quotients(word), 1)
         name = members[0][1].group.network
         found.append(CoverageCurve(name, fingerprint, family + over(domain), tuple(points)))
     return found
-
-
-def _size(point: tuple[float, CoverageCounts]) -> float:
-    return point[0]
 
 
 def coverage_sentences(study: StudyData) -> list[str]:

@@ -9,8 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from vhagar.drawing.colours import ramp, text_on
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
-from vhagar.drawing.legend import legend
-from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
+from vhagar.drawing.shapes import Drawing, Rect, Shape, Text, legend
 from vhagar.options import Options
 from vhagar.report.class_labels import CELL, ClassLabels
 from vhagar.report.data import Entry, Group, StudyData, TargetInterval
@@ -128,9 +127,8 @@ class PairHeatmap(AbstractFigure):
             for j, target in enumerate(self.targets):
                 x, y = left + CELL * j, _TOP + CELL * i
                 shapes += self._cell(x, y, found.get((source, target)), source == target)
-        shapes += legend(
-            left, below + 50, max(width - left - 8, 220), self.largest, self._is_clipped
-        )
+        clipped = any(cell.value(self.measure) > self.largest for cell in self.cells)
+        shapes += legend(left, below + 50, max(width - left - 8, 220), self.largest, clipped)
         shapes.append(Text(left, below + 96, self._standing, 11, fill="muted"))
         return Drawing(max(width, 302 + left), below + 108, self.title, shapes)
 
@@ -139,10 +137,6 @@ class PairHeatmap(AbstractFigure):
         pairs = sum(s != t for s in self.sources for t in self.targets)
         ends = [(cell.lower, cell.upper) for cell in self.cells]
         return standing_words(ends, pairs - len(ends), "closed (bold)", "nothing proven (?)")
-
-    @property
-    def _is_clipped(self) -> bool:
-        return any(cell.value(self.measure) > self.largest for cell in self.cells)
 
     def _cell(self, x: float, y: float, cell: PairCell | None, diagonal: bool) -> list[Shape]:
         size = CELL - 2
@@ -156,17 +150,10 @@ class PairHeatmap(AbstractFigure):
             box = Rect(x, y, size, size, "empty", "grid", tip, link, 3)
             return [box, Text(x + size / 2, y + size / 2 + 4, "?", 13, "middle", "muted")]
         fill = ramp(min(value / self.largest, 1.0) if self.largest > 0 else 0.0)
+        middle, word = (x + size / 2, y + size / 2 + 4.5), short(value, self.measure == "lower")
         return [
             Rect(x, y, size, size, fill, None, tip, link, 3),
-            Text(
-                x + size / 2,
-                y + size / 2 + 4.5,
-                short(value, self.measure == "lower"),
-                13,
-                "middle",
-                text_on(fill),
-                bold=cell.closed,
-            ),
+            Text(*middle, word, 13, "middle", text_on(fill), bold=cell.closed),
         ]
 
 

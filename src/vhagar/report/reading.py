@@ -64,7 +64,10 @@ def _study(store: Store) -> StudyData:
         tuple(networks.values()),
         tuple(replace(entry, neighbour=neighbours.get(entry.number)) for entry in entries),
         tuple(_run(row) for row in runs.values()),
-        tuple(_event(row) for row in store.rows("events")),
+        tuple(
+            Event(row["problem"], row["time"], row["what"], row["lower"], _end(row["upper"]))
+            for row in store.rows("events")
+        ),
         store.coverage(),
         store.largest(),
         None if study.domain is None else Path(study.domain).name,
@@ -148,7 +151,3 @@ def _run(row: Any) -> SweepRun:
     jobs = settings.get("jobs", 1)
     executor = f"{settings.get('executor', 'local')}, {jobs} at a time"
     return SweepRun(row["started"], row["ended"], row["version"], row["machine"], executor)
-
-
-def _event(row: Any) -> Event:
-    return Event(row["problem"], row["time"], row["what"], row["lower"], _end(row["upper"]))

@@ -6,9 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from vhagar.problem import listed
 from vhagar.report.coverage import coverage_sentences
 from vhagar.report.data import Entry, StudyData
-from vhagar.result.numbers import down, interval, share, span, up
+from vhagar.result.numbers import counted, down, interval, share, span, up
 from vhagar.sweep.class_coverage import total
 
 _ANSWERED = ("closed", "robust")
@@ -25,7 +26,7 @@ def summary(study: StudyData) -> list[str]:
     subject = _subject(study)
     robust = [entry for entry in study.entries if entry.upper == 0]
     data = coverage_sentences(study)
-    sentences = [*data, f"{_many(total, 'question')} about {subject}."]
+    sentences = [*data, f"{counted(total, 'question')} about {subject}."]
     if done:
         words = f"{done} of them {'is' if done == 1 else 'are'} answered: the interval is closed"
         if robust:
@@ -36,7 +37,7 @@ def summary(study: StudyData) -> list[str]:
     still_open = [entry for entry in study.entries if entry.status == "open"]
     if still_open:
         verb = "is" if len(still_open) == 1 else "are"
-        sentences.append(f"{_many(len(still_open), 'question')} {verb} not finished yet.")
+        sentences.append(f"{counted(len(still_open), 'question')} {verb} not finished yet.")
     sentences += _vacuous(study)
     if data:
         return sentences  # the data set says it all; confidences of networks have no common unit
@@ -52,7 +53,7 @@ def _vacuous(study: StudyData) -> list[str]:
     vacuous = sum(map(study.is_vacuous, study.entries))
     if vacuous:
         sentences.append(
-            f"{_many(vacuous, 'bound')} {_say(vacuous)} next to nothing: "
+            f"{counted(vacuous, 'bound')} {_say(vacuous)} next to nothing: "
             "no input was found that is clearly more confident."
         )
     classes = () if study.coverage is None else study.coverage.classes
@@ -60,7 +61,7 @@ def _vacuous(study: StudyData) -> list[str]:
     silent = sum(not one.robust for one in counts)
     if silent:
         sentences.append(
-            f"{silent} of {_many(len(counts), 'bound')} of a class {_say(silent)} nothing about "
+            f"{silent} of {counted(len(counts), 'bound')} of a class {_say(silent)} nothing about "
             "the data: no input of the class is more confident."
         )
     return sentences
@@ -78,9 +79,7 @@ def _subject(study: StudyData) -> str:
 
 
 def _some(names: Sequence[str], noun: str) -> str:
-    if len(names) <= 3:
-        return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-    return f"{len(names)} {noun}"
+    return listed(names, "and") if len(names) <= 3 else f"{len(names)} {noun}"
 
 
 def _weakest(entries: Sequence[Entry]) -> list[str]:
@@ -168,10 +167,8 @@ def answer(entry: Entry) -> str:
     if entry.upper == 0:
         return f"Every input of {source}, whatever its confidence, {keeps} {under}."
     if not math.isfinite(entry.upper):
-        found = (
-            "" if entry.lower == 0 else f"; one with confidence {down(entry.lower)} can be attacked"
-        )
-        return f"Nothing is proven yet about {source} {under}{found}."
+        one = f"; one with confidence {down(entry.lower)} can be attacked"
+        return f"Nothing is proven yet about {source} {under}{one if entry.lower else ''}."
     low, high = interval(entry.lower, entry.upper)
     proven = f"Every input of {source} with confidence above {high} {keeps} {under}"
     if entry.witness is None:
@@ -201,24 +198,20 @@ def _is_between(entry: Entry) -> str:
 def how(study: StudyData) -> list[str]:
     """Say what the bounds rely on."""
     kinds = Counter(entry.kind.value for entry in study.entries if entry.kind is not None)
-    sentences = [f"{_many(count, 'upper bound')}: {kind}." for kind, count in kinds.most_common()]
+    sentences = [f"{counted(count, 'upper bound')}: {kind}." for kind, count in kinds.most_common()]
     witnesses = sum(len(entry.witnesses) for entry in study.entries)
     sentences.append(
-        f"{_many(witnesses, 'lower bound')}: a witness each, re-checked by a separate forward pass "
-        "with its rounding error bounded, and by onnxruntime on the model file itself."
+        f"{counted(witnesses, 'lower bound')}: a witness each, re-checked by a separate forward "
+        "pass with its rounding error bounded, and by onnxruntime on the model file itself."
     )
     transferred = sum(entry.transferred for entry in study.entries)
     if transferred:
         sentences.append(
-            f"{_many(transferred, 'result')} transferred between perturbations of which one "
+            f"{counted(transferred, 'result')} transferred between perturbations of which one "
             "contains the other: witnesses to the larger one, where they were checked again, and "
             "upper bounds to the smaller one."
         )
     certificates = sum(entry.certificate is not None for entry in study.entries)
     if certificates:
-        sentences.append(f"{_many(certificates, 'certificate')}, named in the table.")
+        sentences.append(f"{counted(certificates, 'certificate')}, named in the table.")
     return sentences
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -15,8 +15,7 @@ import numpy as np
 from vhagar.array_types import Array
 from vhagar.drawing.colours import ramp_pixels
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
-from vhagar.drawing.legend import legend
-from vhagar.drawing.shapes import Drawing, Picture, Rect, Shape, Text
+from vhagar.drawing.shapes import Drawing, Picture, Rect, Shape, Text, legend
 from vhagar.perturbation import parse
 from vhagar.perturbation.occlusion import Occlusion
 from vhagar.perturbation.patch import Patch
@@ -95,11 +94,7 @@ class SpatialHeatmap(AbstractFigure):
         head = (found.network, found.kind, found.source, toward)
         return [
             (
-                *head,
-                square.row,
-                square.column,
-                square.width,
-                square.lower,
+                *(*head, square.row, square.column, square.width, square.lower),
                 square.upper if math.isfinite(square.upper) else None,
             )
             for square in found.squares
@@ -129,7 +124,8 @@ class SpatialHeatmap(AbstractFigure):
         for square in self.map.squares:
             x, y = _LEFT + scale * (square.column - 1), _TOP + scale * (square.row - 1)
             side = scale * square.width
-            tip = f"square at row {square.row}, column {square.column}: {_words(square)}"
+            ends = f"{down(square.lower)} to {up(square.upper)}"
+            tip = f"square at row {square.row}, column {square.column}: {ends}"
             shapes.append(Rect(x, y, side, side, "none", "paper", tip, f"#problem-{square.number}"))
         for k in sorted({1, self.map.width // 2, self.map.width}):
             shapes.append(Text(_LEFT + scale * (k - 0.5), _TOP - 6, str(k), 11, "middle", "muted"))
@@ -137,14 +133,10 @@ class SpatialHeatmap(AbstractFigure):
             shapes.append(Text(_LEFT - 6, _TOP + scale * (k - 0.5) + 4, str(k), 11, "end", "muted"))
         clipped = any(square.value(self.measure) > self.largest for square in self.map.squares)
         shapes += legend(_LEFT, _TOP + height + 14, _SIDE, self.largest, clipped)
-        ends = [(square.lower, square.upper) for square in self.map.squares]
-        standing = f"squares: {standing_words(ends, 0)}"
+        bounds = [(square.lower, square.upper) for square in self.map.squares]
+        standing = f"squares: {standing_words(bounds, 0)}"
         shapes.append(Text(_LEFT, _TOP + height + 60, standing, 11, fill="muted"))
         return Drawing(_LEFT + _SIDE + 16, _TOP + height + 70, self.title, shapes)
-
-
-def _words(square: Square) -> str:
-    return f"{down(square.lower)} to {up(square.upper)}"
 
 
 def spatial_heatmaps(study: StudyData) -> list[SpatialHeatmap]:
@@ -169,14 +161,8 @@ def _maps(study: StudyData) -> Iterator[Map]:
             continue
         facts = next(facts for facts in study.networks if facts.fingerprint == fingerprint)
         height, width = facts.input_shape[-2:]
-        targets = sorted(
-            {
-                each.target
-                for entry, *_ in found
-                for each in entry.targets
-                if each.target is not None
-            }
-        )
+        every = {each.target for entry, *_ in found for each in entry.targets}
+        targets = sorted(target for target in every if target is not None)
         shown: list[int | None] = [*targets]
         if len(targets) == facts.classes - 1:
             shown.insert(0, None)
@@ -195,16 +181,12 @@ def _square(entry: Entry) -> tuple[str, int, int, int] | None:
     widest = found.width[1]
     if found.row[0] != found.row[1] or found.column[0] != found.column[1]:
         return None
+    kind = f"occlusion of width {widest}"
     if isinstance(found, Patch):
-        return (
-            f"patch of width {widest}, limit {exact(found.limit)}",
-            found.row[0],
-            found.column[0],
-            widest,
-        )
-    if found.width[0] != widest:
+        kind = f"patch of width {widest}, limit {exact(found.limit)}"
+    elif found.width[0] != widest:
         return None
-    return f"occlusion of width {widest}", found.row[0], found.column[0], widest
+    return kind, found.row[0], found.column[0], widest
 
 
 def _squares(

@@ -14,6 +14,8 @@ COLUMNS = (
     *("problem", "network", "perturbation", "domain", "source", "target", "lower", "upper", "gap"),
     *("percent", "status", "seconds", "nodes", "bound", "engine", "version", "certificate"),
 )
+# The columns of the page's table that hold no numbers.
+_WORDS = ("network", "perturbation", "interval", "status", "certificate")
 
 
 def table_rows(study: StudyData) -> list[list[Cell]]:
@@ -50,24 +52,16 @@ def table_html(study: StudyData) -> str:
     """Build a sortable table with one row for each problem."""
     certificates = any(entry.certificate is not None for entry in study.entries)
     percents = any(_percent(entry, study) is not None for entry in study.entries)
-    heads: list[tuple[str, bool]] = [
-        ("network", False),
-        ("perturbation", False),
-        ("source", True),
-        ("target", True),
-        ("lower", True),
-        ("upper", True),
-        ("gap %", True),
-        ("interval", False),
-        *([("% of max", True)] if percents else []),
-        ("status", False),
-        ("s", True),
-        ("nodes", True),
-        *([("certificate", False)] if certificates else []),
+    heads = [
+        *("network", "perturbation", "source", "target", "lower", "upper", "gap %", "interval"),
+        *(["% of max"] if percents else []),
+        *("status", "s", "nodes"),
+        *(["certificate"] if certificates else []),
     ]
     cells = (
-        f"<th{' class=number' if number else ''}><button type=button>{text(head)}</button></th>"
-        for head, number in heads
+        f"<th{'' if head in _WORDS else ' class=number'}><button type=button>{text(head)}"
+        "</button></th>"
+        for head in heads
     )
     largest = max((e.upper for e in study.entries if math.isfinite(e.upper)), default=1.0)
     rows = (
@@ -91,7 +85,7 @@ def _cells(
         _number(entry.source, entry.group.class_name(entry.source)),
         _number(-1 if entry.target is None else entry.target, target),
         _number(entry.lower, f'<a href="#problem-{entry.number}">{text(low)}</a>', raw=True),
-        _number(_plain(entry.upper), high),
+        _number(min(entry.upper, 1e308), high),
         _number(gap, f"{math.ceil(10 * gap) / 10:.1f}" if math.isfinite(gap) else f"{gap}"),
         f"<td>{_bar(entry, largest)}</td>",
     ]
@@ -113,10 +107,6 @@ def _cells(
 def _number(value: float, shown: object, raw: bool = False) -> str:
     inside = shown if raw else text(shown)
     return f'<td class="number" data-value="{value!r}">{inside}</td>'
-
-
-def _plain(value: float) -> float:
-    return value if math.isfinite(value) else 1e308
 
 
 def _bar(entry: Entry, largest: float) -> str:

@@ -63,13 +63,7 @@ class StudyOverTime(AbstractFigure):
 
 def bounds_over_time(entry: Entry) -> BoundsOverTime:
     """Make the figure of one problem's bounds over time."""
-    uppers = [moment.upper for moment in entry.history]
-    final = uppers[-1] if uppers else 0.0
-    highest = max(uppers, default=1.0)
-    ceiling = min(highest, 4 * final) if final > 0 else highest
-    return BoundsOverTime(
-        entry.number, f"{entry.group.label}, {entry.pair}", entry.history, 1.05 * ceiling or 1.0
-    )
+    return BoundsOverTime.of(entry.number, f"{entry.group.label}, {entry.pair}", entry.history)
 
 
 def study_over_time(study: StudyData) -> StudyOverTime:

@@ -8,7 +8,7 @@ from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.perturbation.quotients import with_quotients
 from vhagar.problem import Problem
-from vhagar.result.numbers import down, share, up
+from vhagar.result.numbers import counted, down, share, up
 from vhagar.result.values import Coverage, CoverageCounts, Estimate, PlausibleWitness
 from vhagar.result.witness import Witness
 
@@ -80,8 +80,7 @@ def change_rows(witness: Witness, problem: Problem) -> list[tuple[str, str]]:
         for name, before, after in found[:_MOST_CHANGES]
     ]
     more = len(found) - len(rows)
-    noun = "features" if more > 1 else "feature"
-    return [*rows, ("change", f"and {more} more {noun}")] if more else rows
+    return [*rows, ("change", f"and {counted(more, 'more feature')}")] if more else rows
 
 
 def _how(witness: Witness) -> str:
@@ -103,10 +102,8 @@ def coverage_words(coverage: Coverage, source: str) -> str:
     if not counts.inputs:
         return f"none of the {coverage.inputs} inputs is classified {source}"
     within = " inside the domain" if outside else ""
-    noun = "input" if counts.inputs == 1 else "inputs"
-    whole = f"of {counts.inputs} {noun} classified {source}{within},"
-    words = counts_words(counts, whole, "", coverage.correct)
-    return words + outside_words(outside)
+    whole = f"of {counted(counts.inputs, 'input')} classified {source}{within},"
+    return counts_words(counts, whole, "", coverage.correct) + outside_words(outside)
 
 
 def outside_words(outside: int) -> str:

@@ -41,9 +41,14 @@ def prepare() -> None:
 
 
 def draw(data: FigureData, path: str | Path) -> None:
-    """Draw the data and write it to a file in the format that the file's ending names."""
+    """Draw the data and write it to a file."""
+    save(figure(data), path)
+
+
+def save(drawn: Any, path: str | Path) -> None:
+    """Write a matplotlib figure to a file in the format that the file's ending names."""
     path, content = Path(path), BytesIO()
-    figure(data).savefig(content, format=figure_format(path), dpi=200)
+    drawn.savefig(content, format=figure_format(path), dpi=200)
     write_bytes(path, content.getvalue())
 
 

@@ -62,9 +62,7 @@ def _question(problem: Problem) -> str:
 
 def _over_time(result: AbstractResult) -> str:
     moments = tuple(moment for moment in result.history if math.isfinite(moment.upper))
-    highest = max((moment.upper for moment in moments), default=1.0)
-    ceiling = min(highest, 4 * result.upper) if result.upper > 0 else highest
-    drawing = BoundsOverTime(0, "this result", moments, 1.05 * ceiling or 1.0).draw()
+    drawing = BoundsOverTime.of(0, "this result", moments).draw()
     return f'<div style="width:26em">{drawing.svg()}</div>'
 
 

@@ -71,6 +71,11 @@ def share(part: int, whole: int) -> str:
     return "<0.1" if part and not tenths else f"{tenths / 10:g}"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: `1 input`, `3 inputs`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def seconds(value: float) -> str:
     """Format a duration in a readable unit: `12.3 s`, `4:07 min`, `2:04:07 h`."""
     if value < 100:

@@ -58,7 +58,8 @@ class Run:
         self._on_progress = on_progress
         self._timings: dict[str, float] = {}
         self._notes: list[str] = list(problem.network.notes)
-        self._nodes = 0
+        # How many nodes of search trees were processed.
+        self.nodes = 0
         certified = options.certificate is not None
         self.interval = IntervalKeeper(
             problem, options.relative_gap, certified, self.report, self.note
@@ -112,14 +113,9 @@ class Run:
         if text not in self._notes:
             self._notes.append(text)
 
-    @property
-    def nodes(self) -> int:
-        """How many nodes of search trees were processed."""
-        return self._nodes
-
     def count_nodes(self, more: int) -> None:
         """Count `more` processed nodes of a search tree."""
-        self._nodes += more
+        self.nodes += more
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -157,7 +153,7 @@ class Run:
             timings=dict(self._timings),
             engine=self.engine,
             device=self.device,
-            nodes=self._nodes,
+            nodes=self.nodes,
             notes=tuple(self._notes),
             certificate=self.certificate,
             estimate=self.estimate,

@@ -26,6 +26,14 @@ class BoundsOverTime(AbstractFigure):
     moments: tuple[Moment, ...]
     ceiling: float
 
+    @classmethod
+    def of(cls, number: int, label: str, moments: tuple[Moment, ...]) -> BoundsOverTime:
+        """The figure with an axis that ends above the highest bound, or far below it."""
+        uppers = [moment.upper for moment in moments]
+        highest, final = max(uppers, default=1.0), uppers[-1] if uppers else 0.0
+        ceiling = min(highest, 4 * final) if final > 0 else highest
+        return cls(number, label, moments, 1.05 * ceiling or 1.0)
+
     @property
     def title(self) -> str:  # type: ignore[override]
         return f"bounds over time: {self.label}"
@@ -100,9 +108,9 @@ class Frame:
         return shapes
 
 
-def ticks(end: float, most: int = 5) -> list[float]:
-    """Round numbers from 0 to at most `end`."""
-    rough = end / most
+def ticks(end: float) -> list[float]:
+    """About five round numbers from 0 to at most `end`."""
+    rough = end / 5
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * (1 - 1e-9))
     return [float(f"{k * step:.10g}") for k in range(int(end / step * (1 + 1e-9)) + 1)]

@@ -16,7 +16,7 @@ from vhagar.result.evidence import (
     uncovered_words,
     witness_words,
 )
-from vhagar.result.numbers import down, gap, interval, percent, seconds, span, up
+from vhagar.result.numbers import counted, down, gap, interval, percent, seconds, span, up
 from vhagar.result.serialize import check_command
 from vhagar.result.values import AbstractResult, BoundKind, Status
 
@@ -32,10 +32,8 @@ def final_sentence(result: AbstractResult) -> str:
     problem = result.problem
     if problem.perturbation is None:
         return _confidence_sentence(result)
-    subject, fate = (
-        f"no input{_within(problem)} classified {problem.source_name}",
-        f"can be {_pushed(problem)}",
-    )
+    subject = f"no input{_within(problem)} classified {problem.source_name}"
+    fate = f"can be {_pushed(problem)}"
     if not math.isfinite(result.upper):
         return f"No bound was proven on the confidence of inputs that {fate}. {_found(result)}"
     if result.status is Status.ROBUST:
@@ -75,12 +73,8 @@ def _found(result: AbstractResult) -> str:
         covered = result.coverage
         if covered is not None and covered.classified.attackable:
             count = covered.classified.attackable
-            some = (
-                "1 input of the data set was"
-                if count == 1
-                else f"{count} inputs of the data set were"
-            )
-            return f"{some} attacked with success."
+            was = "was" if count == 1 else "were"
+            return f"{counted(count, 'input')} of the data set {was} attacked with success."
         return "No counterexample was found."
     low, _ = _ends(result)
     name = result.problem.class_name(witness.target)
@@ -121,13 +115,9 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
     rows = [("upper", result.kind.value)] if math.isfinite(result.upper) else []
     if result.percent is not None and result.max_confidence is not None:
         reference = result.max_confidence
-        rows.append(
-            (
-                "percent",
-                f"{percent(*result.percent)} of the maximal confidence in class "
-                f"{problem.source_name}, which is {span(reference.lower, reference.upper)}",
-            )
-        )
+        largest = f"the maximal confidence in class {problem.source_name}"
+        known = span(reference.lower, reference.upper)
+        rows.append(("percent", f"{percent(*result.percent)} of {largest}, which is {known}"))
     if problem.perturbation is not None:
         rows += _vacuous_rows(result)
         rows += _probability_rows(result.upper)
@@ -178,13 +168,11 @@ def _vacuous_rows(result: AbstractResult) -> list[tuple[str, str]]:
     largest, upper = result.max_confidence, result.upper
     if largest is None or not math.isfinite(upper) or not exceeds_nearly_all(upper, largest.lower):
         return []
-    return [
-        (
-            "note",
-            f"the bound says next to nothing: an input must be more confident than {up(upper)}, "
-            f"and the largest confidence found is {down(largest.lower)}",
-        )
-    ]
+    words = (
+        f"the bound says next to nothing: an input must be more confident than {up(upper)}, "
+        f"and the largest confidence found is {down(largest.lower)}"
+    )
+    return [("note", words)]
 
 
 def exceeds_nearly_all(upper: float, largest: float) -> bool:

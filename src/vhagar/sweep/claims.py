@@ -9,6 +9,7 @@ import sys
 import uuid
 from pathlib import Path
 
+from vhagar.result.numbers import counted
 from vhagar.runtime.cores import available_cores
 
 
@@ -43,7 +44,5 @@ def _began(pid: int) -> str:
 
 def machine() -> str:
     """Describe the machine that computes the results."""
-    cores = available_cores()
-    python = ".".join(map(str, sys.version_info[:3]))
-    several = "core" if cores == 1 else "cores"
-    return f"{platform.system()} {platform.machine()}, {cores} {several}, Python {python}"
+    cores, python = counted(available_cores(), "core"), ".".join(map(str, sys.version_info[:3]))
+    return f"{platform.system()} {platform.machine()}, {cores}, Python {python}"
