@@ -33,6 +33,16 @@ def entry(name: str, domain: Domain, flat: int) -> str:
     return f"{name}[{','.join(map(str, place))}]"
 
 
+def term(weight: float, value: str) -> str:
+    """A multiple of a value."""
+    return value if weight == 1 else f"(* {number(weight)} {value})"
+
+
+def operation(operator: str, parts: list[str]) -> str:
+    """Several parts joined by an operator such as `+` or `or`; one part as it is."""
+    return parts[0] if len(parts) == 1 else f"({operator} {' '.join(parts)})"
+
+
 def declarations(domain: Domain) -> list[str]:
     """The networks that stand for a zonotope: one for inputs and, if it must be, for perturbed."""
     if domain.zonotope is None:
@@ -83,11 +93,9 @@ def _rows(domain: Domain, x: str) -> Iterator[str]:
     rows = domain.own_rows
     for row in range(0 if rows is None else rows.count):
         assert rows is not None
-        terms = [
-            entry(x, domain, k) if weight == 1 else f"(* {number(weight)} {entry(x, domain, k)})"
-            for k, weight in rows.entries(row).items()
-        ] or ["0.0"]
-        value = terms[0] if len(terms) == 1 else f"(+ {' '.join(terms)})"
+        weights = rows.entries(row).items()
+        terms = [term(weight, entry(x, domain, k)) for k, weight in weights]
+        value = operation("+", terms or ["0.0"])
         low, high = float(rows.low[row]), float(rows.high[row])
         if low == high:
             yield f"(== {value} {number(low)})"
@@ -108,20 +116,16 @@ def _whole(domain: Domain, x: str, k: int) -> str:
             "range, or leave `integer` out"
         )
     values = map(float, range(low, high + 1))
-    return _any([f"(== {entry(x, domain, k)} {number(value)})" for value in values])
+    return operation("or", [f"(== {entry(x, domain, k)} {number(value)})" for value in values])
 
 
 def _one_hot(domain: Domain, x: str, group: tuple[int, ...]) -> str:
     """One entry of a group is 1, and the others are 0."""
-    cases = []
-    for one in group:
-        parts = [f"(== {entry(x, domain, k)} {number(float(k == one))})" for k in group]
-        cases.append(parts[0] if len(parts) == 1 else f"(and {' '.join(parts)})")
-    return _any(cases)
-
-
-def _any(cases: list[str]) -> str:
-    return cases[0] if len(cases) == 1 else f"(or {' '.join(cases)})"
+    cases = [
+        operation("and", [f"(== {entry(x, domain, k)} {number(float(k == one))})" for k in group])
+        for one in group
+    ]
+    return operation("or", cases)
 
 
 def _zonotope(domain: Domain, zonotope: Zonotope, x: str, z: str, p: str) -> Iterator[str]:

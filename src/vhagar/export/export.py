@@ -58,8 +58,7 @@ def export(
         place = Exported(path, own) if version == 1 else Exported(path, model, beside)
         write = version_1 if version == 1 else version_2
         notes = _notes(problem, k, delta, place, version)
-        classes = problem.network.classes, problem.source, problem.targets
-        content = write(notes, problem.domain, formula, *classes, delta)
+        content = write(notes, problem, formula, delta)
         if version == 1:
             about = product_model(problem.network, problem.source, formula, problem.domain)
             write_bytes(place.onnx, about.SerializeToString())

@@ -14,21 +14,15 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.errors import InvalidInput
-from vhagar.export.conditions import conditions, declarations, entry, number
+from vhagar.export.conditions import conditions, declarations, entry, number, operation, term
 from vhagar.perturbation import Domain
 from vhagar.perturbation.formula import Formula
+from vhagar.problem import Problem
 
 
-def version_1(
-    notes: Sequence[str],
-    domain: Domain,
-    formula: Formula,
-    classes: int,
-    source: int,
-    targets: Sequence[int],
-    delta: float,
-) -> str:
+def version_1(notes: Sequence[str], problem: Problem, formula: Formula, delta: float) -> str:
     """VNN-LIB 1.0 about the product network."""
+    domain, classes = problem.domain, problem.network.classes
     low = np.concatenate([domain.low, formula.map.lower])
     high = np.concatenate([domain.high, formula.map.upper])
     lines = [f"; {note}" for note in notes]
@@ -36,29 +30,22 @@ def version_1(
     lines += [f"(declare-const Y_{k} Real)" for k in range(2 * classes)]
     for k, (least, most) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
         lines += [f"(assert (>= X_{k} {number(least)}))", f"(assert (<= X_{k} {number(most)}))"]
-    margins = [f"(>= Y_{k} {number(delta)})" for k in range(classes) if k != source]
+    margins = [f"(>= Y_{k} {number(delta)})" for k in range(classes) if k != problem.source]
     # Each case repeats all conditions on the outputs: parsers misread conditions beside an `or`.
     cases = [
         [
             *margins,
             *(f"(>= Y_{classes + target} Y_{classes + k})" for k in range(classes) if k != target),
         ]
-        for target in targets
+        for target in problem.targets
     ]
     lines += _assert_any(cases)
     return "\n".join(lines) + "\n"
 
 
-def version_2(
-    notes: Sequence[str],
-    domain: Domain,
-    formula: Formula,
-    classes: int,
-    source: int,
-    targets: Sequence[int],
-    delta: float,
-) -> str:
+def version_2(notes: Sequence[str], problem: Problem, formula: Formula, delta: float) -> str:
     """VNN-LIB 2.0 about two copies of the network."""
+    domain, classes = problem.domain, problem.network.classes
     shape = ",".join(map(str, (1, *domain.shape)))
     lines = [f"; {note}" for note in notes]
     lines += [
@@ -77,11 +64,11 @@ def version_2(
     lines += [f"(assert {condition})" for condition in conditions(domain)]
     lines += [f"(assert {condition})" for condition in _relation(domain, formula)]
     for k in range(classes):
-        if k != source:
-            lines.append(f"(assert (>= (- Y[0,{source}] Y[0,{k}]) {number(delta)}))")
+        if k != problem.source:
+            lines.append(f"(assert (>= (- Y[0,{problem.source}] Y[0,{k}]) {number(delta)}))")
     wins = [
         [f"(>= Y_p[0,{target}] Y_p[0,{k}])" for k in range(classes) if k != target]
-        for target in targets
+        for target in problem.targets
     ]
     lines += _assert_any(wins)
     return "\n".join(lines) + "\n"
@@ -91,7 +78,7 @@ def _assert_any(alternatives: list[list[str]]) -> list[str]:
     """Assert that all conditions of at least one list hold."""
     if len(alternatives) == 1:
         return [f"(assert {condition})" for condition in alternatives[0]]
-    cases = [f"(and {' '.join(case)})" if len(case) > 1 else case[0] for case in alternatives]
+    cases = [operation("and", case) for case in alternatives]
     return ["(assert (or", *(f"  {case}" for case in cases), "))"]
 
 
@@ -138,14 +125,11 @@ def _parameter_of_each_pixel(formula: Formula) -> np.ndarray:
 def _moved(domain: Domain, formula: Formula, k: int) -> str:
     """`A x + c` of one pixel."""
     row = sparse.csr_array(formula.map.matrix[[k]])
-    terms = [
-        entry("X", domain, int(j)) if a == 1 else f"(* {number(a)} {entry('X', domain, int(j))})"
-        for j, a in zip(row.indices, row.data.tolist(), strict=True)
-        if a != 0
-    ]
+    weights = zip(row.indices.tolist(), row.data.tolist(), strict=True)
+    terms = [term(a, entry("X", domain, j)) for j, a in weights if a != 0]
     if formula.map.offset[k] or not terms:
         terms.append(number(float(formula.map.offset[k])))
-    return terms[0] if len(terms) == 1 else f"(+ {' '.join(terms)})"
+    return operation("+", terms)
 
 
 def _without_parameter(
