@@ -201,12 +201,12 @@ class Drawing:
         parts += [shape.svg(colour, alone) for shape in self.shapes]
         return "".join([*parts, "</svg>"])
 
-    def png(self) -> bytes:
-        """Render as PNG with matplotlib, with two pixels per unit."""
+    def png(self, scale: float = 2.0) -> bytes:
+        """Render as PNG with matplotlib, with that many pixels per unit."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(self.width / 100, self.height / 100), dpi=200)
+        figure = Figure(figsize=(self.width / 100, self.height / 100), dpi=100 * scale)
         FigureCanvasAgg(figure)
         axes: Any = figure.add_axes((0, 0, 1, 1))
         axes.set_xlim(0, self.width)
