@@ -165,9 +165,7 @@ def with_coverage(result: Result, options: Options, seconds: float | None) -> Re
     result = _with_plausible(result, data, options, deadline)
     left = None if seconds is None else deadline.left
     return replace(
-        result,
-        coverage=_coverage_of(result, data, left),
-        nearest=_neighbour(result.witness, data),
+        result, coverage=_coverage_of(result, data, left), nearest=_neighbour(result.witness, data)
     )
 
 

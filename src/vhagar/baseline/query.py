@@ -18,12 +18,7 @@ from scipy import sparse
 from vhagar.errors import InvalidInput
 from vhagar.network import AbstractLinear, Network, Relu
 from vhagar.perturbation import AbstractPiece
-from vhagar.perturbation.relaxed import (
-    ModelImage,
-    add_condition_rows,
-    add_zonotope_rows,
-    picked,
-)
+from vhagar.perturbation.relaxed import ModelImage, add_condition_rows, add_zonotope_rows, picked
 from vhagar.problem import Problem
 from vhagar.solver.linear_model import Columns, LinearArrays, LinearModel
 

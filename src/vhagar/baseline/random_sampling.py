@@ -51,10 +51,7 @@ class RandomEngine(AbstractEngine):
     name = "random"
 
     def __init__(
-        self,
-        samples: int = SAMPLES,
-        spread: float = SPREAD,
-        ceiling: float | None = None,
+        self, samples: int = SAMPLES, spread: float = SPREAD, ceiling: float | None = None
     ) -> None:
         if samples < 1:
             raise InvalidInput(f"at least one sample is needed, not {samples}")
@@ -95,12 +92,7 @@ class RandomEngine(AbstractEngine):
             run.estimate = Estimate(sums.total / sums.own, half, sums.own, LEVEL)
 
     def _more(
-        self,
-        run: Run,
-        local: LocalAttack,
-        rng: np.random.Generator,
-        count: int,
-        sums: _Sums,
+        self, run: Run, local: LocalAttack, rng: np.random.Generator, count: int, sums: _Sums
     ) -> _Sums:
         """An input's local bound is its confidence if it can be attacked, else 0."""
         domain = run.problem.domain

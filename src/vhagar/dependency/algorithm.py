@@ -172,11 +172,7 @@ class _Search:
         return through_linear(layer, below, pairs, *entering)
 
     def _asked(
-        self,
-        position: int,
-        layer: AbstractLayer,
-        state: _State,
-        time_left: Callable[[], float],
+        self, position: int, layer: AbstractLayer, state: _State, time_left: Callable[[], float]
     ) -> Relations:
         """Ask a solver about the neurons without a relation."""
         same = state.same

@@ -85,7 +85,7 @@ class VersionSearch:
 
     def __init__(self, compact: Compact, start: Array, device: Device = CPU) -> None:
         assert compact.scores is not None
-        self._compact, self._start, self._device = compact, start, device
+        self.compact, self._start, self._device = compact, start, device
         self.dual = Dual(compact, compact.scores, start, device.place)
         self._batch = _FIRST_BATCH
         self._enough = 0.0
@@ -101,10 +101,6 @@ class VersionSearch:
         self._open: _Open | None = None
         self._roots: Nodes | None = None  # with improved multipliers
         self._worst_root = np.inf
-
-    @property
-    def compact(self) -> Compact:
-        return self._compact
 
     @property
     def open_count(self) -> int:
@@ -151,7 +147,7 @@ class VersionSearch:
         free = self._device.host(nodes.signs)[0] == 0
         offsets = np.where(free, a * self._triangle, 0.0)
         for layer, (part, block) in enumerate(
-            zip(self.dual.blocks, self._compact.blocks, strict=True)
+            zip(self.dual.blocks, self.compact.blocks, strict=True)
         ):
             own = offsets[part.part]
             if own.max(initial=0.0) > 0:
@@ -220,10 +216,10 @@ class VersionSearch:
     def prove(self, rows: Index, p: Floats, signs: NDArray[np.int8]) -> Array:
         """Upper bounds that given multipliers prove, in float64 with the rounding added."""
         parts = [block.part for block in self.dual.blocks]
-        scores = self._compact.scores
+        scores = self.compact.scores
         assert scores is not None
         return upper_bounds(
-            self._compact,
+            self.compact,
             scores,
             self._start[rows],
             lambda k, a: p[:, parts[k]].astype(np.float64),

@@ -161,10 +161,8 @@ def _region(known: Known, region: _ProvenBox) -> RegionProofs:
         "refined": [],
     }
     if proof.decisions:
-        head["decisions"] = [
-            [layer, neuron, int(sign > 0)]
-            for (layer, neuron), sign in sorted(proof.decisions.items())
-        ]
+        decided = sorted(proof.decisions.items())
+        head["decisions"] = [[*neuron, int(sign > 0)] for neuron, sign in decided]
     statuses = b"".join(_STATUS[status].tobytes() for status in proof.status)
     blocks = [(b"REGN", with_json(head, statuses))]
     blocks += ((b"REFN", raw) for raw in _refinements(known, region, proof))

@@ -58,11 +58,8 @@ class _Piece:
     @property
     def is_open(self) -> bool:
         """Whether a search may still close it."""
-        return self.upper >= 0 and len(self.fixed.lower) > 0 and not self._is_given_up
-
-    @property
-    def _is_given_up(self) -> bool:
-        return self.search is not None and self.search.is_done
+        given_up = self.search is not None and self.search.is_done
+        return self.upper >= 0 and len(self.fixed.lower) > 0 and not given_up
 
 
 class Decider:
@@ -118,16 +115,9 @@ class Decider:
         return self.known.is_decided or self._clock.is_over()
 
     def _attack(self, piece: _Piece) -> None:
-        found = attack(
-            self._problem.network,
-            piece.fixed,
-            self._problem.source,
-            self._problem.targets,
-            self._rng,
-            self._clock.is_over,
-            beat_all=not self._problem.all_others,
-        )
-        self._offer(piece, found)
+        problem, beat_all = self._problem, not self._problem.all_others
+        asked = problem.network, piece.fixed, problem.source, problem.targets
+        self._offer(piece, attack(*asked, self._rng, self._clock.is_over, beat_all))
 
     def _offer(self, piece: _Piece, parameters: Array) -> None:
         own = self._problem.pieces[piece.number]

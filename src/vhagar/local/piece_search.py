@@ -15,11 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vhagar.array_types import Array, Index
 from vhagar.local.box import Box, BoxProof, uppers_of
 from vhagar.local.branching import Tree, VersionSearch
-from vhagar.local.compact import Compact, input_coefficients, upper_bounds
+from vhagar.local.compact import Compact, RefinedLayer, input_coefficients, upper_bounds
 from vhagar.local.device import CPU, Device
 from vhagar.local.elimination import compact_network
 from vhagar.local.versions import FixedMap
@@ -112,11 +113,8 @@ class PieceSearch:
         search, box.search = box.search, None
         if not self.record or search is None:
             return
-        compact = search.compact
         box.proof = BoxProof(
-            compact.status,
-            [block.neurons for block in compact.blocks],
-            compact.refined,
+            *_ranges(search.compact),
             search.tree,
             search.roots,
             box.start,
@@ -130,17 +128,8 @@ class PieceSearch:
         if not self.record:
             return
         others = {place: sign for place, sign in box.decisions.items() if place != decision}
-        box.proof = BoxProof(
-            compact.status,
-            [block.neurons for block in compact.blocks],
-            compact.refined,
-            Tree(),
-            [],
-            np.zeros((0, 0)),
-            np.ones(len(box.rows), dtype=np.bool_),
-            others,
-            is_empty=True,
-        )
+        nothing, closed = np.zeros((0, 0)), np.ones(len(box.rows), dtype=np.bool_)
+        box.proof = BoxProof(*_ranges(compact), Tree(), [], nothing, closed, others, is_empty=True)
 
     def finish(self) -> None:
         """End the search, and keep what is proved so far, even of open boxes."""
@@ -243,3 +232,8 @@ class PieceSearch:
         box.parts = tuple(
             box.part(low, high) for low, high in ((box.lower, below), (above, box.upper))
         )
+
+
+def _ranges(compact: Compact) -> tuple[list[NDArray[np.uint8]], list[Index], list[RefinedLayer]]:
+    """What a proof says of the neurons' ranges: statuses, undecided neurons, and multipliers."""
+    return compact.status, [block.neurons for block in compact.blocks], compact.refined

@@ -58,10 +58,9 @@ class SpecificationResult:
         """Format the answer as in the competition's result files."""
         if self.x is None or self.y is None:
             return f"{self.answer.value}\n"
-        values = [("X", self.x), ("Y", self.y)]
         pairs = [
             f"({name}_{k} {float(value)!r})"
-            for name, numbers in values
+            for name, numbers in (("X", self.x), ("Y", self.y))
             for k, value in enumerate(numbers)
         ]
         return f"{self.answer.value}\n(" + "\n ".join(pairs) + ")\n"
@@ -94,10 +93,8 @@ def answer_specification(
         if answer is Satisfiability.SATISFIED:
             return SpecificationResult(answer, time.monotonic() - begun, box.x, box.y)
         answers.add(answer)
-    worst = max(
-        answers, key=[Satisfiability.NEVER, Satisfiability.UNKNOWN, Satisfiability.TIMEOUT].index
-    )
-    return SpecificationResult(worst, time.monotonic() - begun)
+    worse = (Satisfiability.NEVER, Satisfiability.UNKNOWN, Satisfiability.TIMEOUT)
+    return SpecificationResult(max(answers, key=worse.index), time.monotonic() - begun)
 
 
 def _networks_of(network: Network, specification: Specification, second: Network | None) -> Network:
@@ -168,11 +165,7 @@ class _Box:
     def __init__(self, network: Network, cases: Sequence[Case]) -> None:
         self._network = network
         self._cases = cases
-        first = cases[0]
-        self._lower, self._upper = (
-            np.array([_rounded(end, up) for end in ends])
-            for ends, up in ((first.lower, False), (first.upper, True))
-        )
+        self._lower, self._upper = self._ends(outward=True)
         self.x: Array | None = None
         self.y: Array | None = None
 
@@ -213,13 +206,14 @@ class _Box:
 
     def _inside(self, x: Array) -> Array:
         """Move a point into the box exactly, to float32 numbers if the box contains them."""
-        first = self._cases[0]
         flat = x.reshape(-1).astype(np.float32).astype(np.float64)
-        low, high = (
-            np.array([_rounded(end, up) for end in ends])
-            for ends, up in ((first.lower, True), (first.upper, False))
-        )
-        return np.clip(flat, low, high)
+        return np.clip(flat, *self._ends(outward=False))
+
+    def _ends(self, outward: bool) -> tuple[Array, Array]:
+        """The ends of the box, rounded outward or inward."""
+        first = self._cases[0]
+        lower = [_rounded(end, not outward) for end in first.lower]
+        return np.array(lower), np.array([_rounded(end, outward) for end in first.upper])
 
     def _satisfies(self, x: Array) -> bool:
         """Whether a point satisfies a case both by onnxruntime and in float64."""

@@ -114,12 +114,8 @@ def _specification(expressions: list[Any]) -> Specification:
             raise Unreadable(f"the command {head!r} is not known")
     if not declared["X"] or not declared["Y"]:
         raise Unreadable("it declares no inputs or no outputs")
-    joined = _all(formulas)
-    return Specification(
-        declared["X"],
-        declared["Y"],
-        tuple(_case(forms, declared["X"], declared["Y"]) for forms in joined),
-    )
+    sizes = declared["X"], declared["Y"]
+    return Specification(*sizes, tuple(_case(forms, *sizes) for forms in _all(formulas)))
 
 
 def _cases_of(formula: Any) -> list[list[Form]]:
@@ -131,7 +127,8 @@ def _cases_of(formula: Any) -> list[list[Form]]:
         return _all([_cases_of(part) for part in rest])
     if head == "or":
         found = [case for part in rest for case in _cases_of(part)]
-        return _limited(found)
+        _check_count(len(found))
+        return found
     if head in ("<=", ">=") and len(rest) == 2:
         left, right = (_form(part) for part in rest)
         return [[_sum(left, right, -1) if head == "<=" else _sum(right, left, -1)]]
@@ -145,15 +142,13 @@ def _all(parts: list[list[list[Form]]]) -> list[list[Form]]:
     count = 1
     for part in parts:
         count *= max(len(part), 1)
-        if count > _MOST_CASES:
-            raise Unreadable(f"it has more than {_MOST_CASES} cases")
+        _check_count(count)
     return [[form for chosen in each for form in chosen] for each in product(*parts)]
 
 
-def _limited(cases: list[list[Form]]) -> list[list[Form]]:
-    if len(cases) > _MOST_CASES:
+def _check_count(cases: int) -> None:
+    if cases > _MOST_CASES:
         raise Unreadable(f"it has more than {_MOST_CASES} cases")
-    return cases
 
 
 def _form(term: Any) -> Form:

@@ -145,12 +145,7 @@ def behind(network: Network, images: FixedImages, label: int, shift: float) -> N
     lead[label] = shift
     same = sparse.csr_array(sparse.eye_array(classes))
     layers.append(SparseAffine(same, lead, (classes,), (classes,)))
-    return Network(
-        tuple(layers),
-        (images.parameters,),
-        network.name,
-        _model(network, images, lead),
-    )
+    return Network(tuple(layers), (images.parameters,), network.name, _model(network, images, lead))
 
 
 def _model(network: Network, images: FixedImages, lead: Array) -> bytes:

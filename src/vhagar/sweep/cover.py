@@ -47,21 +47,13 @@ def store_coverage(
         if place not in seen:
             domain = data_domain(question, network.input_shape, uppers)
             seen[place] = SeenData.read(dataset, network, domain)
-        problem = question.problem(network)
+        problem, upper = question.problem(network), max(by_target.values())
         now = time.monotonic()
         share = now + max(deadline - now, 0.0) / left
-        found.append(
-            ClassCoverage(
-                question.network,
-                str(question.perturbation),
-                question.clip,
-                question.source,
-                question.targets,
-                problem.all_others,
-                covered(problem, max(by_target.values()), seen[place], share, seconds > 0),
-                "" if question.domain is None else str(question.domain),
-            )
-        )
+        counts = covered(problem, upper, seen[place], share, seconds > 0)
+        about = question.network, str(question.perturbation), question.clip, question.source
+        over = "" if question.domain is None else str(question.domain)
+        found.append(ClassCoverage(*about, question.targets, problem.all_others, counts, over))
     return StudyCoverage(dataset.name, tuple(found), dataset_sha256(dataset))
 
 

@@ -53,10 +53,6 @@ class Executor:
         self._pool.close()
 
 
-def _local(settings: Settings) -> Executor:
-    return Executor(ProcessPool(settings.workers), settings.job_count)
-
-
 def _ray(settings: Settings) -> Executor:
     from vhagar.runtime.ray_pool import RayPool
 
@@ -66,7 +62,7 @@ def _ray(settings: Settings) -> Executor:
 
 # A new executor takes one more line here.
 EXECUTORS: dict[str, Callable[[Settings], Executor]] = {
-    "local": _local,
+    "local": lambda settings: Executor(ProcessPool(settings.workers), settings.job_count),
     "ray": _ray,
 }
 

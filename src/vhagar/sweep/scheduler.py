@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vhagar.coverage import SEARCH_SHARE
 from vhagar.sweep.executor import Executor, executor_for
@@ -130,7 +130,7 @@ class Scheduler:
                     self._carrier.known(claimed.number),
                 )
             )
-            self._show()
+            self._watch.update(self._state())
         return False
 
     def _claim(self) -> Claimed | None:
@@ -170,8 +170,7 @@ class Scheduler:
 
     def _timed(self, running: _Running, snapshot: Snapshot) -> Snapshot:
         """Add the seconds of earlier runs of the same problem to a snapshot."""
-        seconds = running.claimed.seconds + snapshot.seconds
-        return Snapshot(seconds, snapshot.targets, snapshot.witnesses)
+        return replace(snapshot, seconds=running.claimed.seconds + snapshot.seconds)
 
     def _conclude(self, running: _Running, message: Completed | Failed | Lost) -> None:
         number, store = message.number, self._store
@@ -181,12 +180,8 @@ class Scheduler:
             snapshot = self._timed(running, message.snapshot)
             store.finish(number, snapshot, message.ending, running.timeout)
             self._watch.update(self._state())
-            self._watch.finished(
-                number,
-                running.claimed.question,
-                *store.interval(number),
-                message.ending.status.value,
-            )
+            question, ends = running.claimed.question, store.interval(number)
+            self._watch.finished(number, question, *ends, message.ending.status.value)
             self._carrier.spread(number)
         elif isinstance(message, Failed):
             store.fail(number, message.reason)
@@ -214,33 +209,22 @@ class Scheduler:
         for number, running in self._running.items():
             fresh, running.fresh = running.fresh, None
             if fresh is not None and self._store.improve(number, fresh):
-                self._watch.improved(
-                    number, running.claimed.question, *self._store.interval(number)
-                )
-        self._show()
-
-    def _show(self) -> None:
+                ends = self._store.interval(number)
+                self._watch.improved(number, running.claimed.question, *ends)
         self._watch.update(self._state())
 
     def _state(self) -> SweepState:
         now = time.monotonic()
-        return SweepState(
-            self._store.counts(),
-            {
-                number: (
-                    running.claimed.question,
-                    *self._store.interval(number),
-                    now - running.begun,
-                )
-                for number, running in self._running.items()
-            },
-            self._names,
-            None if math.isinf(self._deadline) else max(self._deadline - now, 0.0),
-        )
+        running = {
+            number: (own.claimed.question, *self._store.interval(number), now - own.begun)
+            for number, own in self._running.items()
+        }
+        left = None if math.isinf(self._deadline) else max(self._deadline - now, 0.0)
+        return SweepState(self._store.counts(), running, self._names, left)
 
 
 def _merged(before: Snapshot | None, now: Snapshot) -> Snapshot:
     """The newer snapshot with the witnesses of both: a message contains only new witnesses."""
     if before is None:
         return now
-    return Snapshot(now.seconds, now.targets, {**before.witnesses, **now.witnesses})
+    return replace(now, witnesses={**before.witnesses, **now.witnesses})

@@ -138,11 +138,7 @@ class Study:
         given["sources"] = _labels(given.get("sources", "all"), "sources", ("all",))
         given["targets"] = _labels(given.get("targets", "each"), "targets", ("each", "any"))
         given["input_range"] = _ends(given.get("input_range"))
-        for name, kind in (
-            ("clip", bool),
-            ("confidence", bool),
-            ("name", str),
-        ):
+        for name, kind in (("clip", bool), ("confidence", bool), ("name", str)):
             if not isinstance(given.get(name, kind()), kind):
                 raise InvalidInput(f"{name} cannot be {given[name]!r}")
         for name in ("layout", "output"):

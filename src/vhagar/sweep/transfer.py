@@ -56,7 +56,9 @@ class Transfer:
             question = self._questions[other]
             known = self._uppers(number, question) if self._contains(number, other) else {}
             witnesses = self._witnesses(number, other)
-            snapshot = Snapshot(self._spent(other), known, witnesses)
+            rows = self._store.rows("events", other)
+            spent = max((row["seconds"] for row in rows), default=0.0)
+            snapshot = Snapshot(spent, known, witnesses)
             if self._store.improve(other, snapshot, "transferred", origin=number):
                 gained.append(other)
         return gained
@@ -80,29 +82,22 @@ class Transfer:
             # Without a bound for the target, the maximal confidence bounds every attackable input.
             row = rows.get(target, rows.get(None))
             if row is not None and row["upper"] is not None:
-                kind = BoundKind[row["kind"].upper()]
-                found[target] = Interval(0.0, row["upper"], kind)
+                found[target] = Interval(0.0, row["upper"], BoundKind[row["kind"].upper()])
         return found
 
     def _suggestions(self, origin: int, question: Question) -> list[Suggestion]:
         if self._questions[origin].input_range != question.input_range:
             return []
-        rows = self._store.rows("witnesses", origin)
-        return [
-            suggestion_of_row(row)
-            for row in rows
-            if target_of(row["target"]) in question.search_targets
-        ]
+        found = map(suggestion_of_row, self._store.rows("witnesses", origin))
+        return [suggestion for suggestion in found if suggestion.target in question.search_targets]
 
     def _witnesses(self, origin: int, other: int) -> dict[int | None, Witness]:
         """The origin's witnesses that the other problem accepts and that beat its own witnesses."""
         question = self._questions[other]
-        lowers = {
-            target_of(row["target"]): row["lower"] for row in self._store.rows("goals", other)
-        }
-        origins = {
-            target_of(row["target"]): row["lower"] for row in self._store.rows("goals", origin)
-        }
+        origins, lowers = (
+            {target_of(row["target"]): row["lower"] for row in self._store.rows("goals", number)}
+            for number in (origin, other)
+        )
         found: dict[int | None, Witness] = {}
         for suggestion in self._suggestions(origin, question):
             target = suggestion.target
@@ -113,6 +108,3 @@ class Transfer:
             if witness is not None and witness.confidence > lowers[target]:
                 found[target] = witness
         return found
-
-    def _spent(self, number: int) -> float:
-        return max((row["seconds"] for row in self._store.rows("events", number)), default=0.0)
