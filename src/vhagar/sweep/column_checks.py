@@ -31,6 +31,11 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and _CONTROL.search(value) is None
 
 
+def without_control(text: str) -> str:
+    """A text with its control characters replaced."""
+    return _CONTROL.sub("?", text)
+
+
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int)
 
