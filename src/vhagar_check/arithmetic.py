@@ -190,7 +190,9 @@ def negative(reader: Reader, node: Node) -> Wire:
 def batch_normalization(reader: Reader, node: Node) -> Wire:
     """`(v - mean) * factor + beta`, the factor `gamma / sqrt(variance + epsilon)` in float64."""
     node.only("epsilon", "momentum", "spatial", "training_mode")
-    if node.integer("training_mode", 0) or not node.integer("spatial", 1):
+    # Before version 14, more results than one ask for the training mode.
+    in_training = reader.graph.opset < 14 and len(node.outputs) > 1
+    if node.integer("training_mode", 0) or not node.integer("spatial", 1) or in_training:
         raise node.refused("is in training mode or not per channel")
     wire = reader.wire(node)
     parts = [reader.floats(node, k) for k in range(1, 5)]

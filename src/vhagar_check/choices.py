@@ -63,6 +63,8 @@ def _chosen(reader: Reader, node: Node) -> Wire:
     above, below = branches
     if sides is None or above is None or below is None:
         raise node.refused("is not a choice by one comparison")
+    if reader.joint_shape(node, [sides.wire, above, below]) != sides.wire.shape:
+        raise node.refused("chooses between sides of another shape than what it compares")
     if not sides.above:
         above, below = below, above
     value, limit = sides.wire.value, sides.limit

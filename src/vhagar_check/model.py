@@ -92,7 +92,9 @@ def _flatten(reader: Reader, node: Node) -> Wire:
 
 def _squeeze(reader: Reader, node: Node) -> Wire:
     wire = reader.alias(node)
-    return reader.reshaped(node, wire, squeezed_shape(reader, node, wire.shape, keep=1))
+    if not reader.integers(node, "axes", 1):
+        reader.takes_vectors = True  # the batch, which is 1, is dropped as well
+    return reader.reshaped(node, wire, squeezed_shape(reader, node, wire.shape))
 
 
 def _unsqueeze(reader: Reader, node: Node) -> Wire:

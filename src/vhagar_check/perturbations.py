@@ -7,6 +7,7 @@ import math
 import re
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vhagar_check.affine import BoxAffine, ShiftedLinfBall
 from vhagar_check.errors import Rejected
@@ -78,10 +79,17 @@ def composed(first: list[Piece], text: str, domain: Domain, clip: bool) -> list[
     _pieces(text, domain, clip)  # refuses an invalid range
     if name == "linf" and all(isinstance(piece, Moved) for piece in first):
         limit = ranges[0][1]
-        return [ShiftedLinfBall(domain, p.source, limit) for p in first if isinstance(p, Moved)]
+        return [_ball_around(domain, p.source, limit) for p in first if isinstance(p, Moved)]
     if name == "linf" and not clip:
         raise Rejected("linf keeps within the input range, so it is clipped to it")
     return [_on_top(piece, name, ranges[0], domain) for piece in first]
+
+
+def _ball_around(domain: Domain, source: NDArray[np.int64], limit: float) -> Piece:
+    """`linf` around moved pixels, or `linf` itself where they all stay in place."""
+    if (source == np.arange(domain.size)).all():
+        return linf_ball(domain, limit, np.ones(domain.size, dtype=np.bool_))
+    return ShiftedLinfBall(domain, source, limit)
 
 
 def _on_top(piece: Piece, name: str, span: Span, domain: Domain) -> Piece:

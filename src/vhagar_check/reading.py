@@ -67,6 +67,8 @@ class Reader:
         whole = (1, *self.graph.input_shape) if self.graph.batch else self.graph.input_shape
         self.names[self.graph.input] = Wire(self.flow.input, whole)
         self.consumers = self.graph.consumers()
+        # Whether values may be vectors without a batch: the input is one, or a node drops it.
+        self.takes_vectors = not self.graph.batch
 
     def given(self, node: Node, position: int) -> Result | None:
         """An input of a node; None if it has none at that position."""
@@ -168,15 +170,10 @@ class Reader:
         return Wire(value, shape)
 
     def require_batch(self, node: Node, shape: Shape) -> None:
-        """Refuse a shape without a batch dimension of 1, unless the model takes a vector."""
-        vector = len(shape) == 1 and not self.graph.batch
+        """Refuse a shape without a batch dimension of 1, unless the model has vectors."""
+        vector = len(shape) <= 1 and self.takes_vectors
         if not vector and (not shape or shape[0] != 1):
             raise node.refused("mixes the batch dimension with others")
-
-    @property
-    def takes_vectors(self) -> bool:
-        """Whether the model takes a vector without a batch."""
-        return not self.graph.batch
 
     def reshaped(self, node: Node, wire: Wire, shape: Shape) -> Wire:
         found = self.shaped(node, wire.value, shape)

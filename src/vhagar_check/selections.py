@@ -46,12 +46,12 @@ def flat_shape(node: Node, old: Shape) -> Shape:
     return 1, math.prod(old)
 
 
-def squeezed_shape(reader: Reader, node: Node, old: Shape, keep: int = 0) -> Shape:
-    """The shape after a Squeeze; without axes it drops all of size 1 except the first `keep`."""
+def squeezed_shape(reader: Reader, node: Node, old: Shape) -> Shape:
+    """The shape after a Squeeze; without axes it drops all of size 1, even the batch's."""
     node.only("axes")
     axes = reader.integers(node, "axes", 1)
-    if axes is None:
-        return tuple(size for k, size in enumerate(old) if size != 1 or k < keep)
+    if not axes:
+        return tuple(size for size in old if size != 1)
     gone = {axis_of(node, axis, len(old)) for axis in axes}
     if any(old[axis] != 1 for axis in gone):
         raise node.refused("removes an axis that is not of size 1")

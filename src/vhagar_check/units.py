@@ -75,10 +75,7 @@ def clip(reader: Reader, node: Node) -> Wire:
     """`low + relu(v - low) - relu(v - high)`."""
     node.only("min", "max")
     wire = reader.alias(node)
-    low, high = (
-        node.number(name, 0.0) if name in node.attributes else reader.scalar(node, position)
-        for position, name in ((1, "min"), (2, "max"))
-    )
+    low, high = (_limit(reader, node, k, name) for k, name in ((1, "min"), (2, "max")))
     low = None if low is None or low <= -_ENDS else low
     high = None if high is None or high >= _ENDS else high
     if low is None and high is None:
@@ -94,6 +91,17 @@ def clip(reader: Reader, node: Node) -> Wire:
     if high is None:
         return Wire(at_least(reader, wire.value, bottom), wire.shape)
     return Wire(_between(reader, wire.value, bottom, np.full(size, high)), wire.shape)
+
+
+def _limit(reader: Reader, node: Node, position: int, name: str) -> float | None:
+    """A limit of a Clip, which may be an attribute; None if there is none."""
+    if name in node.attributes:
+        return node.number(name, 0.0)
+    given, end = reader.given(node, position), reader.scalar(node, position)
+    is_double = isinstance(given, np.ndarray) and given.dtype == np.float64
+    if end is not None and is_double and _ENDS <= abs(end) < np.finfo(np.float64).max:
+        raise node.refused("has a limit beyond the range of float32, in double precision")
+    return end
 
 
 def _between(reader: Reader, value: Value, low: Floats, high: Floats) -> Value:

@@ -34,6 +34,7 @@ READ = frozenset(
         "study",
     ]
 )
+FAR = 40 * "long" + ".bin"
 QUESTION = ["--perturbation", "linf(0.1)", "--source", "0"]
 
 
@@ -52,9 +53,14 @@ def folder(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("settings.toml").write_text("timeout = 1\n")
     Path("own.py").write_text("import vhagar\nown = vhagar.UserPerturbation(matrix=None)\n")
     Path("study.toml").write_text('[study]\nnetworks = ["model.onnx"]\n')
-    whole = onnx.load("model.onnx")
-    onnx.save(whole, "split.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    for name, weights in (("split.onnx", "w.bin"), ("split.ONNX", "v.bin"), ("far.onnx", FAR)):
+        whole = onnx.load("model.onnx")
+        onnx.save(whole, name, save_as_external_data=True, location=weights, size_threshold=0)
     Path("split.toml").write_text('[study]\nnetworks = ["split.onnx"]\n')
+    Path("images").mkdir()
+    Path("images/1.png").write_bytes(b"an image")
+    Path("link.json").symlink_to("images/1.png")
+    Path("images.toml").write_text('[study]\nnetworks = ["model.onnx"]\ndataset = "images"\n')
     Path("hard.onnx").hardlink_to("model.onnx")
     Path("soft.onnx").symlink_to("model.onnx")
     return tmp_path
@@ -75,6 +81,14 @@ OVER_INPUTS = [
     [*VERIFY, "--certificate", "soft.onnx"],
     [*VERIFY, *JUNIT, "model.onnx"],
     ["verify", "split.onnx", *QUESTION, "--certificate", "w.bin"],
+    ["verify", "far.onnx", *QUESTION, "--certificate", FAR],
+    ["verify", "split.ONNX", *QUESTION, "--certificate", "v.bin"],
+    [*VERIFY, "--dataset", "images", "--json", "images/1.png"],
+    [*VERIFY, "--dataset", "images", "--plot", "link.json"],
+    ["local", "model.onnx", "--image", "images", "--index", "0", "--json", "images/1.png"],
+    ["inspect", "model.onnx", "--dataset", "images", "--json", "images/1.png"],
+    ["domain", "fit", "images", "-o", "new.toml", "--plot", "images/1.png"],
+    ["sweep", "images.toml", "--store", "new.db", *JUNIT, "images/1.png"],
     ["export", "split.onnx", *QUESTION, "--delta", "1", "--vnnlib", "w.bin"],
     ["sweep", "split.toml", "--store", "new.db", *JUNIT, "w.bin"],
     ["verify", "model.onnx", "--perturbation", "own.py:own", "--source", "0", "--json", "own.py"],
@@ -99,10 +113,10 @@ TWICE = [
 def test_no_input_is_overwritten(
     words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert main(words) == 2
     assert "is an input and would be overwritten" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("words", TWICE, ids=" ".join)

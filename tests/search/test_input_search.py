@@ -27,6 +27,7 @@ from ..oracle.exact import exact_optimum
 from ..oracle.test_engines import require_sound
 from .engines import CertifiedEngine
 
+TEXTS = ["linf(0.1)", "patch([0,0.3],1,1,1)", "translation(0,0)+linf(0.1)", None]
 # Others are not split. The kind says so before a problem is made.
 NUMBERS = [n for n in range(384) if Case(n).kind in ("linf", "patch")][::5]
 
@@ -116,10 +117,10 @@ def certified(folder: Path, problem: Problem, steps: int) -> tuple[Result, Path,
 
 
 @pytest.mark.parametrize("steps", [1, 9, 80])
-@pytest.mark.parametrize("text", ["linf(0.1)", "patch([0,0.3],1,1,1)", None])
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_certificate_proves_it(text: str | None, steps: int, tmp_path: Path) -> None:
     made = network(4)
-    if text is not None and text.startswith("patch"):
+    if text is not None and text != "linf(0.1)":
         first = made.layers[0]
         assert isinstance(first, Affine)
         image = Affine(first.weight, first.bias, (1, 1, 3), first.out_shape)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +103,87 @@ def test_rows_that_are_gone_are_noticed(table: str, finished: Path, tmp_path: Pa
     path = tmp_path / "s.db"
     path.write_bytes(finished.read_bytes())
     edit(path, [(f"DELETE FROM {table}", ())])
+    assert not shown_or_refused(path, tmp_path / "page.html")
+
+
+COUNTS: dict[str, Any] = {"inputs": 3, "robust": 2, "attackable": 1}
+CLASS: dict[str, Any] = {
+    "network": "",
+    "perturbation": "linf(0.1)",
+    "clip": True,
+    "source": 0,
+    "targets": [1],
+    "all_targets": True,
+    "coverage": {
+        "inputs": 9, "classified": COUNTS, "correct": None, "largest": 0.5, "seconds": 0.1,
+        "outside": 0,
+    },
+}  # fmt: skip
+NEAR: dict[str, Any] = {
+    "problem": 1,
+    "confidence": 0.5,
+    "row": 3,
+    "label": None,
+    "distance": 0.1,
+    "x": "AAAAAA==",
+}
+# Facts about a whole study, and whether they are what the program writes.
+FACTS: list[tuple[str, object, bool]] = [
+    ("coverage", {"dataset": "d.npz", "sha256": "0", "classes": [CLASS]}, True),
+    ("coverage", None, True),
+    ("largest", [[[None, 0], 0.5, float("inf")]], True),
+    ("neighbours", [NEAR], True),
+    ("study", "a study", False),
+    ("study", {"networks": 7}, False),
+    ("study", {"networks": ["m.onnx"], "name": "\x1b[2J"}, False),
+    ("coverage", "a data set", False),
+    ("coverage", {"dataset": "d.npz"}, False),
+    ("coverage", {"dataset": "\x1b[2J", "classes": []}, False),
+    ("coverage", {"dataset": "d.npz", "classes": [CLASS | {"network": "another"}]}, False),
+    ("coverage", {"dataset": "d.npz", "classes": [CLASS | {"targets": ["1"]}]}, False),
+    ("coverage", {"dataset": "d.npz", "classes": [CLASS | {"more": 1}]}, False),
+    ("largest", [[[None, 0], 0.5]], False),
+    ("largest", [[[None, 0], 0.5, float("nan")]], False),
+    ("neighbours", [NEAR | {"x": "no number"}], False),
+    ("neighbours", [NEAR | {"x": "AADAfw=="}], False),
+    ("neighbours", {"problem": 1}, False),
+    *(
+        ("coverage", {"dataset": "d.npz", "classes": [
+            CLASS | {"coverage": CLASS["coverage"] | {"classified": COUNTS | {"robust": odd}}}
+        ]}, False)
+        for odd in ("2", 2.0, -1, 3, True, None)
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", mostly_slow(range(len(FACTS)), 12))
+def test_facts_about_the_study_have_their_form(number: int, finished: Path, tmp_path: Path) -> None:
+    name, value, genuine = FACTS[number]
+    path = tmp_path / "s.db"
+    path.write_bytes(finished.read_bytes())
+    connection = sqlite3.connect(path)
+    ((fingerprint,),) = connection.execute("SELECT fingerprint FROM networks").fetchall()
+    connection.close()
+    text = json.dumps(value).replace('"network": ""', f'"network": "{fingerprint}"')
+    edit(path, [("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, text))])
+    assert shown_or_refused(path, tmp_path / "page.html") == genuine
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("networks", "name", "m\x1b[2J"),
+        ("runs", "version", "1\x1b[2J"),
+        ("problems", "notes", '["\\u001b[2J"]'),
+        ("events", "note", "\x9b2J"),
+    ],
+)
+def test_no_text_commands_a_terminal(
+    table: str, column: str, value: str, finished: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.db"
+    path.write_bytes(finished.read_bytes())
+    edit(path, [(f"UPDATE {table} SET {column} = ?", (value,))])
     assert not shown_or_refused(path, tmp_path / "page.html")
 
 

@@ -429,6 +429,14 @@ def test_what_a_run_did_bears_its_number(store: Store, tmp_path: Path) -> None:
     assert _problem(store, 2)["run"] == 1
 
 
+def test_what_an_error_quotes_leaves_the_store_readable(store: Store) -> None:
+    store.fail(1, "no operator \x1b[2J")
+    store.finish(2, _bounds(0.0, 1.0), Ending(Status.CLOSED, 1, "bab", ("\x9b2J",)), None)
+    with Store(store.path) as again:
+        assert json.loads(_problem(again, 1)["notes"]) == ["no operator ?[2J"]
+        assert json.loads(_problem(again, 2)["notes"]) == ["?2J"]
+
+
 def test_a_run_that_ends_gives_back_what_is_its_own(store: Store) -> None:
     other = Store(store.path)
     other.begin_run({})

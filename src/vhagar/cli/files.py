@@ -22,8 +22,12 @@ WRITTEN = frozenset((
     "certificate", "checkpoint", "csv", "file", "json", "junit", "onnx", "out", "output", "page",
     "plot", "store", "vnnlib",
 ))  # fmt: skip
+# The arguments that may name a folder of images to read; a study calls it `dataset`.
+_FOLDERS = ("data", "dataset", "image", "like")
 # Where a model names a file of weights: an entry called `location`, and the length of its value.
-_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])", re.DOTALL)
+# Large files that are no models.
+_DATA = frozenset((".csv", ".db", ".npy", ".npz"))
 READ_BY = {
     "vhagar.cli.local": {"vnnlib"},
     "vhagar.cli.report": {"store"},
@@ -41,10 +45,14 @@ def check_files(arguments: argparse.Namespace) -> None:
     inputs = {name: list(_files(value)) for name, value in given.items() if name not in written}
     if given.get("config") is not None:  # what it says is among the arguments, outputs included
         inputs["config"] = [given["config"]]
+    folders = [Path(given[name]) for name in _FOLDERS if isinstance(given.get(name), str | Path)]
+    folders += [folder for files in inputs.values() for folder in _datasets_in(files)]
     for name, path in outputs:
         # A checkpoint may take the place of the one that is resumed.
         mine = (files for each, files in inputs.items() if (name, each) != ("checkpoint", "resume"))
-        if any(_is_same(path, file) for files in mine for file in files):
+        if any(_is_same(path, file) for files in mine for file in files) or any(
+            _is_in(path, folder) for folder in folders
+        ):
             raise InvalidInput(f"{path} is an input and would be overwritten; choose another file")
     for k, (_, path) in enumerate(outputs):
         if any(_is_same(path, other) for _, other in outputs[:k]):
@@ -66,32 +74,45 @@ def _files(value: Any) -> Iterator[Path]:
 
 
 def _named_in(path: Path) -> Iterator[Path]:
-    """The files that a TOML file names, relative to its folder; none where it is no such file."""
+    """The files that a TOML file names, relative to its folder."""
+    for _, text in _texts(path):
+        yield path.parent / text
+        yield path.parent / text.rpartition(":")[0]
+        yield from _weights_of(path.parent / text)
+
+
+def _datasets_in(files: list[Path]) -> Iterator[Path]:
+    """The data sets that the TOML files among some files name."""
+    for path in files:
+        if path.suffix == ".toml":
+            yield from (path.parent / text for key, text in _texts(path) if key == "dataset")
+
+
+def _texts(path: Path) -> Iterator[tuple[str, str]]:
+    """The texts of a TOML file, each with its key; none where it is no such file."""
     import tomllib  # which few runs need
 
     with suppress(OSError, ValueError):
-        waiting: list[Any] = [tomllib.loads(path.read_text(encoding="utf-8"))]
+        waiting: list[tuple[str, Any]] = [("", tomllib.loads(path.read_text(encoding="utf-8")))]
         while waiting:
-            value = waiting.pop()
+            key, value = waiting.pop()
             if isinstance(value, dict):
-                waiting += value.values()
+                waiting += value.items()
             elif isinstance(value, list):
-                waiting += value
+                waiting += [(key, each) for each in value]
             elif isinstance(value, str):
-                yield path.parent / value
-                yield path.parent / value.rpartition(":")[0]
-                yield from _weights_of(path.parent / value)
+                yield key, value
 
 
 def _weights_of(path: Path) -> Iterator[Path]:
     """The files in which a model keeps its weights, if it does: named in its bytes, as it is read
     only later."""
-    if path.suffix != ".onnx" or not path.is_file() or not path.stat().st_size:
+    if path.suffix in _DATA or not path.is_file() or not path.stat().st_size:
         return
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         for found in _LOCATION.finditer(content):
-            length = found[1][0]
-            name = content[found.end() : found.end() + length]
+            low, high = (*found[1], 0)[:2]
+            name = content[found.end() : found.end() + low % 128 + 128 * high]
             with suppress(UnicodeDecodeError, ValueError):
                 yield path.parent / name.decode()
 
@@ -102,4 +123,12 @@ def _is_same(path: Path, other: Path) -> bool:
         if path.exists() and other.exists():
             return path.is_file() and path.samefile(other)
         return os.path.realpath(path) == os.path.realpath(other)
+    return False
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    """Whether a file exists and lies in a folder, also by links."""
+    with suppress(OSError, ValueError):
+        place = Path(os.path.realpath(path))
+        return place.is_file() and folder.is_dir() and place.parent.samefile(folder)
     return False

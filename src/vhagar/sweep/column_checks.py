@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +21,19 @@ _KINDS = {kind.name.lower() for kind in BoundKind}
 # The year 3000, in seconds since 1970.
 _LATEST = 3.25e10
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 Check = Callable[[Any], bool]
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def is_text(value: Any) -> bool:
+    """Whether a value is a text without control characters, which a terminal would obey."""
+    return isinstance(value, str) and _CONTROL.search(value) is None
+
+
+def without_control(text: str) -> str:
+    """A text with its control characters replaced."""
+    return _CONTROL.sub("?", text)
 
 
 def _is_integer(value: Any) -> bool:
@@ -78,7 +87,9 @@ def _one_of(values: set[str]) -> Check:
 def _json_list(item: type) -> Check:
     def check(value: Any) -> bool:
         found = from_json(value)
-        return isinstance(found, list) and all(type(one) is item for one in found)
+        return isinstance(found, list) and all(
+            is_text(one) if item is str else type(one) is item for one in found
+        )
 
     return check
 
@@ -121,28 +132,28 @@ def _is_perturbation(value: Any) -> bool:
 
 
 COLUMNS: dict[str, dict[str, Check]] = {
-    "facts": {"name": _is_text, "value": _is_text},
+    "facts": {"name": is_text, "value": is_text},
     "networks": {
-        "fingerprint": _is_text,
-        "name": _is_text,
-        "path": _is_text,
+        "fingerprint": is_text,
+        "name": is_text,
+        "path": is_text,
         "classes": _is_count,
         "input_shape": _is_shape,
     },
     "runs": {
         "id": _is_integer,
-        "owner": _is_text,
+        "owner": is_text,
         "started": _is_time,
         "ended": _optional(_is_time),
-        "version": _is_text,
-        "machine": _is_text,
+        "version": is_text,
+        "machine": is_text,
         "settings": _is_object,
     },
     "problems": {
         "id": _is_integer,
         "key": _is_key,
         "place": _is_integer,
-        "network": _is_text,
+        "network": is_text,
         "perturbation": _optional(_is_perturbation),
         "source": _is_integer,
         "targets": _json_list(int),
@@ -153,12 +164,12 @@ COLUMNS: dict[str, dict[str, Check]] = {
         "budget": _optional(_is_budget),
         "seconds": _is_time,
         "nodes": _is_count,
-        "engine": _optional(_is_text),
+        "engine": _optional(is_text),
         "run": _optional(_is_integer),
         "losses": _is_count,
         "notes": _json_list(str),
-        "certificate": _optional(_is_text),
-        "owner": _optional(_is_text),
+        "certificate": _optional(is_text),
+        "owner": _optional(is_text),
         "lease": _optional(_is_time),
     },
     "goals": {
@@ -176,7 +187,7 @@ COLUMNS: dict[str, dict[str, Check]] = {
         "confidence": _is_amount,
         "margin": _optional(_is_number),
         "tie": _is_integer,
-        "piece": _is_text,
+        "piece": is_text,
         "parameters": _is_described,
         "x": _is_vector,
         "x_p": _optional(_is_vector),
@@ -190,9 +201,9 @@ COLUMNS: dict[str, dict[str, Check]] = {
         "run": _is_integer,
         "time": _is_time,
         "seconds": _is_time,
-        "what": _is_text,
+        "what": is_text,
         "lower": _is_amount,
         "upper": _optional(_is_amount),
-        "note": _is_text,
+        "note": is_text,
     },
 }

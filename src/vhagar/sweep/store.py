@@ -22,6 +22,7 @@ from vhagar.result.serialize import write_bytes
 from vhagar.sweep import bounds_store, question_store, table
 from vhagar.sweep.claims import is_gone, machine, owner_name
 from vhagar.sweep.class_coverage import StudyCoverage
+from vhagar.sweep.column_checks import without_control
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question
 from vhagar.sweep.snapshot import Ending, Snapshot
@@ -186,6 +187,7 @@ class Store:
 
     def fail(self, number: int, why: str) -> None:
         """Mark a problem as failed; what is known about it stays."""
+        why = without_control(why)  # an error may quote a file
         with self._db.transaction():
             self._db.execute(
                 "UPDATE problems SET status = 'failed', notes = ?, run = ? WHERE id = ?",
@@ -212,7 +214,7 @@ class Store:
                 math.inf if budget is None else budget,
                 # Includes lost and interrupted runs of the problem, as in its history.
                 *(snapshot.seconds, ending.nodes, ending.engine, self._run),
-                *(json.dumps(ending.notes), ending.certificate, number),
+                *(json.dumps([*map(without_control, ending.notes)]), ending.certificate, number),
             )
             self._release(number)
             bounds_store.add_event(

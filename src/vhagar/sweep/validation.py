@@ -17,6 +17,7 @@ from pathlib import Path
 from vhagar.errors import InvalidInput
 from vhagar.perturbation.domain.plain import domain_of_plain
 from vhagar.sweep.column_checks import COLUMNS, Check, from_json
+from vhagar.sweep.fact_checks import FACTS, fits
 from vhagar.sweep.question import domain_in
 from vhagar.sweep.schema import NO_TARGET, SCHEMA_VERSION, TABLES
 from vhagar.version import __version__
@@ -36,6 +37,7 @@ def require_store(path: Path) -> None:
         for table, columns in COLUMNS.items():
             _require_values(connection, table, columns, path)
         _require_relations(connection, path)
+        _require_facts(connection, path)
     except (sqlite3.Error, OverflowError) as error:
         raise InvalidInput(f"cannot use {path} as a store: {error}") from None
     finally:
@@ -126,6 +128,18 @@ def _require_relations(connection: sqlite3.Connection, path: Path) -> None:
         )
         if not sound:
             raise InvalidInput(f"{path} is damaged: problem {row['id']} contradicts itself")
+
+
+def _require_facts(connection: sqlite3.Connection, path: Path) -> None:
+    """Require that the study is one, and that what was found about all of it has its form."""
+    found = {row["name"]: row["value"] for row in connection.execute("SELECT * FROM facts")}
+    for name, form in FACTS.items():
+        if name in found and not fits(from_json(found[name]), form):
+            raise InvalidInput(f"{path} is damaged: it holds something else as its {name}")
+    networks = {row["fingerprint"] for row in connection.execute("SELECT * FROM networks")}
+    coverage = from_json(found.get("coverage", "null")) or {"classes": []}
+    if not {each["network"] for each in coverage["classes"]} <= networks:
+        raise InvalidInput(f"{path} is damaged: its coverage is about a network that is not there")
 
 
 def _is_domain(connection: sqlite3.Connection, problem: sqlite3.Row, network: sqlite3.Row) -> bool:

@@ -61,7 +61,14 @@ def pads_along_axes(b: Builder) -> Builder:
 def squeezed_and_back(b: Builder) -> Builder:
     for axes, kind in (([2, -1], "Unsqueeze"), ([5, 2], "Squeeze"), ([1], "Unsqueeze")):
         b.stated(kind, axes, since=13, names=["axes"])
-    return scores(b.add("Relu").add("Squeeze"), 144)
+    b.add("Relu").stated("Squeeze", [1], since=13, names=["axes"])
+    return scores(b, 144)
+
+
+@model()
+def squeezed_scores(b: Builder) -> Builder:
+    scores(b.add("Relu"), 144).stated("Unsqueeze", [2, 3], since=13, names=["axes"])
+    return b.add("Squeeze")
 
 
 @model()

@@ -13,7 +13,7 @@ from vhagar.network.graph import Tensor
 from vhagar.network.layers import Shape
 from vhagar.network.onnx_node import Node, full_shape
 from vhagar.network.onnx_operators.reasons import INSTEAD, REASONS
-from vhagar.network.units import absolute, clip, leaky_relu, maximum, minimum
+from vhagar.network.units import NO_LIMIT, absolute, clip, leaky_relu, maximum, minimum
 
 ONLY_PIECEWISE_LINEAR = (
     "is smooth, and only piecewise-linear networks can be verified; as the last node it is "
@@ -78,7 +78,10 @@ def _limit(node: Node, position: int, what: str) -> float:
     values = node.constant(position, what)
     if values.dtype.kind != "f" or values.size != 1:
         raise InvalidNetwork(f"its {what} is not one number")
-    return float(values.reshape(()))
+    limit = float(values.reshape(()))
+    if values.dtype == np.float64 and NO_LIMIT <= abs(limit) < np.finfo(np.float64).max:
+        raise node.refusal(f"has a limit beyond float32, {limit:g}, which would count as none")
+    return limit
 
 
 def absolute_value(node: Node) -> Tensor:

@@ -11,8 +11,9 @@ import numpy as np
 from vhagar.array_types import Array
 from vhagar.errors import InvalidNetwork
 from vhagar.network.graph import Graph, Linear, Tensor, times
+from vhagar.network.layers import Shape
 from vhagar.network.maps import ScaleMap
-from vhagar.network.onnx_node import Comparison, Constant, Node, Operand
+from vhagar.network.onnx_node import Comparison, Constant, Node, Operand, full_shape
 from vhagar.network.units import maximum, minimum
 
 _ABOVE = ("Greater", "GreaterOrEqual")
@@ -47,6 +48,11 @@ def choice(node: Node, condition: Comparison, first: Operand, second: Operand) -
     """`first` where the condition holds, `second` elsewhere; refused unless it is continuous."""
     above, below = (first, second) if condition.above else (second, first)
     x, limit = condition.tensor, condition.limit
+    shapes = [full_shape(operand) for operand in (x, first, second)]
+    if not _have_the_first(shapes):
+        raise InvalidNetwork(
+            f"its branches of shapes {shapes[1:]} do not fit what it compares, of shape {shapes[0]}"
+        )
     if not limit.any():
         slopes = [_multiple(node.graph, operand, x) for operand in (above, below)]
         if slopes[0] is not None and slopes[1] is not None:
@@ -59,6 +65,14 @@ def choice(node: Node, condition: Comparison, first: Operand, second: Operand) -
         "chooses by a comparison, and is not recognised as a continuous function such as "
         "where(x > 0, x, a * x), x * (x > 0) or where(x > c, x, c)"
     )
+
+
+def _have_the_first(shapes: list[Shape]) -> bool:
+    """Whether shapes broadcast to the first of them."""
+    try:
+        return np.broadcast_shapes(*shapes) == shapes[0]
+    except ValueError:
+        return False
 
 
 def _bent(graph: Graph, x: Tensor, above: Array, below: Array) -> Tensor:

@@ -1,7 +1,8 @@
 """Operators that move, select or repeat entries, of constants and of data alike.
 
 Each is one function from arrays to arrays. For data, it is applied to the indices of the entries in
-a batch of two: the result says where each entry goes, and whether the images stay separate.
+a batch of two: the result says where each entry goes, and whether the images stay separate. A batch
+of one must give the same.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ def rearranged(function: Rearrangement) -> Callable[[Node], list[Operand]]:
         if not isinstance(operand, Tensor):
             return list(function(node, node.constant(0, "operand")))
         numbers = np.arange(2 * operand.size).reshape(2, *operand.shape)
-        return [_picked(node, operand, index) for index in function(node, numbers)]
+        found = function(node, numbers)
+        for index, alone in zip(found, function(node, numbers[:1]), strict=True):
+            if not np.array_equal(index[:1], alone):  # as Expand to two images does
+                raise node.refusal("works along the batch dimension, which would mix images")
+        return [_picked(node, operand, index) for index in found]
 
     return translate
 

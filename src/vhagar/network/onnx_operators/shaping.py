@@ -77,6 +77,12 @@ def squeeze(node: Node) -> Operand:
     operand, axes = _operand_and_axes(node)
     shape = full_shape(operand)
     if not axes and isinstance(operand, Tensor):
+        # A batch of one input is dropped as well, which later nodes could tell.
+        if node.result not in node.context.tail:
+            raise node.refusal(
+                "without axes also drops the batch dimension of a single input; export it with "
+                "axes, as of squeeze(dim) or flatten(1)"
+            )
         axes = [1 + k for k, size in enumerate(operand.shape) if size == 1]
     elif not axes:
         axes = [k for k, size in enumerate(shape) if size == 1]
