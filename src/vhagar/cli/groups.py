@@ -136,7 +136,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         "--resume",
         type=Path,
         metavar="FILE",
-        help="go on from the checkpoint FILE of the same question, and keep it up to date",
+        help="continue from the checkpoint FILE of the same question, and keep it up to date",
     )
     add_engine_name(parser)
     add_without(parser, "--engine mip", ", ".join(MIP_PARTS))
