@@ -58,10 +58,11 @@ score.)
 
 _EPILOG = """\
 examples:
+  vhagar inspect model.onnx --dataset test.npz
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
   vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --plot attack.png
   vhagar confidence model.onnx --class 2 --timeout 60
-  vhagar inspect model.onnx
+  vhagar local model.onnx --image digit.png --epsilon 8/255
   vhagar check proof.cert --model model.onnx
   vhagar sweep study.toml --store study.db
   vhagar report study.db -o report.html
@@ -80,18 +81,18 @@ exit codes:
 
 # A new command is one more file and one more line.
 COMMANDS: dict[str, Any] = {
+    "inspect": inspect,
     "verify": verify,
     "attack": attack,
     "confidence": confidence,
-    "inspect": inspect,
-    "check": check,
+    "local": local,
     "sweep": sweep,
     "report": report,
-    "domain": domain,
-    "guard": guard,
     "compare": compare,
+    "guard": guard,
+    "domain": domain,
+    "check": check,
     "baseline": baseline,
-    "local": local,
     "export": export,
     "convert": convert,
     "completion": completion,
