@@ -72,9 +72,10 @@ class Convention:
             )
         if len(values) not in (0, 1, self._groups):
             what = "channel" if len(self.input_shape) == 3 else "entry"
+            each = f", or {self._groups} (one for each {what})" if self._groups > 1 else ""
             raise InvalidInput(
-                f"the {name} needs one number, or {self._groups} for an input of shape "
-                f"{self.input_shape} (one for each {what}), not {len(values)}"
+                f"the {name} of an input of shape {self.input_shape} needs one number{each}, "
+                f"not {len(values)}"
             )
 
     @property

@@ -140,7 +140,7 @@ def parse_requirement(text: str, quantities: Sequence[str] = OF_RESULTS) -> Requ
     if quantity not in quantities or not math.isfinite(limit) or limit < 0:
         forms = [_FORMS.get(each, f'"{each}"') for each in quantities]
         choices = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
-        raise InvalidInput(f"{text!r} is no requirement here; write {choices}")
+        raise InvalidInput(f"{text!r} is not a requirement here; write {choices}")
     return Requirement(quantity, limit)
 
 
