@@ -142,8 +142,9 @@ def require_layout(model_shape: Shape, image_shape: Sequence[int] | None) -> Non
     if channels in CHANNELS and rows > channels and columns > 1:
         raise InvalidInput(
             f"the model takes an input of shape {model_shape}: give --layout hwc (layout='hwc' in "
-            f"Python) if it is an image of {rows} x {columns} pixels with {channels} channel(s) "
-            f"last, or --layout chw if it has {rows} channels of {columns} x {channels} pixels"
+            f"Python) if it is an image of {rows} x {columns} pixels with its channels last "
+            f"({channels}), or --layout chw if it has {rows} channels of {columns} x {channels} "
+            "pixels"
         )
 
 
