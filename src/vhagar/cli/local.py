@@ -236,16 +236,22 @@ def _judged(
 
 
 class _Lines:
-    """A line about where the search stands, at most once in `pause` seconds."""
+    """A line about where the search stands, at most once in `pause` seconds.
+
+    Without a pause, every change is shown, where it can be seen in the digits that are printed.
+    """
 
     def __init__(self, pause: float) -> None:
         self._pause = self._next = pause
+        self._last = ""
 
     def __call__(self, progress: LocalProgress) -> None:
         if progress.seconds < self._next:
             return
-        self._next = progress.seconds + self._pause
-        print(progress.words(), flush=True)
+        time, words = progress.words()
+        if self._pause or words != self._last:
+            print(time, words, flush=True)
+        self._next, self._last = progress.seconds + self._pause, words
 
 
 def _write_json(result: LocalResult, path: Path) -> None:
