@@ -144,8 +144,10 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
     if path.is_dir() or path.suffix in (".npz", ".csv"):
         inputs = read_dataset(path, domain)
         if index is None or not 0 <= index < len(inputs):
+            none = "" if index is None else f"there is no input {index}: "
             raise InvalidInput(
-                f"{path} holds {len(inputs)} inputs; choose one with --index, from 0"
+                f"{none}{path} holds {len(inputs)} inputs; choose one with --index, from 0 to "
+                f"{len(inputs) - 1}"
             )
         chosen: Array = inputs[index]
         return chosen

@@ -64,7 +64,7 @@ class UnsupportedOperator(InvalidNetwork):
                 f"\n  operator {operator} at {nodes}: {reason}"
                 for operator, nodes, reason in grouped(self.refusals)
             )
-            text = f"{len(self.refusals)} nodes cannot be translated:{lines}\n"
+            text = f"{len(self.refusals)} nodes are not supported:{lines}\n"
         super().__init__(f"{text}docs/networks.md lists what is supported.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from argparse import ArgumentTypeError
@@ -11,11 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vhagar.cli import groups
 from vhagar.cli.main import COMMANDS, main
 from vhagar.cli.types import quotient, seconds
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine, Network, write_onnx
+from vhagar.options import EXECUTORS, FORMULATIONS
 from vhagar.perturbation import parse
+from vhagar.search.engines import BOUNDING, ENGINES
+from vhagar.solver.backends import BACKENDS
 
 
 @pytest.fixture
@@ -108,8 +113,26 @@ def test_bash_completes(capsys: pytest.CaptureFixture[str]) -> None:
         ask.format(words="vhagar insp", place=1),
         ask.format(words="vhagar verify --layout ''", place=3),
         ask.format(words="vhagar verify --perc", place=2),
+        ask.format(words="vhagar verify --engine f", place=3),
     ]
     found = subprocess.run(
         ["bash", "-c", script + "".join(asked)], capture_output=True, text=True, check=True
     )
-    assert found.stdout.split("\n")[:3] == ["inspect", "chw hwc", "--percent"]
+    assert found.stdout.split("\n")[:4] == ["inspect", "chw hwc", "--percent", "first-order"]
+
+
+def test_names_in_the_help_are_those_of_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    tables = {
+        "--engine": {**ENGINES, **BOUNDING},
+        "--solver": BACKENDS,
+        "--formulation": FORMULATIONS,
+        "--executor": EXECUTORS,
+    }
+    assert {name: set(table) for name, table in tables.items()} == {
+        name: set(known) for name, known in groups.NAMES.items()
+    }
+    with pytest.raises(SystemExit):
+        main(["verify", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for names in groups.NAMES.values():
+        assert all(f" {name} " in re.sub(r"[,()]", " ", shown) for name in names)

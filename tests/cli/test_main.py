@@ -333,7 +333,11 @@ MIP = ("--engine", "mip")
         (["verify", "MODEL", *VERIFY, "--certificate", "a", "--json", "a"], "named twice"),
         (["verify", "MODEL", *VERIFY, "--certificate", "a", "--engine", "mip"], "engine 'bab'"),
         (["verify", "MODEL", *VERIFY, "--certificate", "a", "--engine", "attack"], "engine 'bab'"),
-        (["attack", "MODEL", *VERIFY, "--certificate", "a"], "unrecognized arguments"),
+        (["attack", "MODEL", *VERIFY, "--certificate", "a"], "no option --certificate"),
+        (["verify", "MODEL", "--pertubation", "linf(1)"], "did you mean --perturbation?"),
+        (["domain", "fit", "--covr=0.9"], "did you mean --cover?"),
+        (["--versoin"], "did you mean --version?"),
+        (["domain", "fix", "--covr=0.9"], "invalid choice: 'fix'"),
         (["verify", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
         (["attack", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
         (["attack", "MODEL", *VERIFY, "--device", "abacus"], "invalid choice: 'abacus'"),
@@ -342,7 +346,7 @@ MIP = ("--engine", "mip")
         (["confidence", "MODEL", "--class", "3"], "source class 3"),
         (["confidence", "MODEL"], "required: --class"),
         (["verfy", "MODEL"], "no command 'verfy'; did you mean verify?"),
-        (["quux"], "no command 'quux'; the commands are verify, attack"),
+        (["quux"], "no command 'quux'; the commands are inspect, verify"),
         (["inspect", "."], ". is a folder"),
     ],
 )
@@ -364,7 +368,7 @@ def test_bad_input(
     printed = capsys.readouterr()
     assert code == 2
     assert printed.out == ""  # the search did not even begin
-    assert "vhagar: error: " in printed.err
+    assert printed.err.startswith("vhagar: error: ")  # and no usage before it
     assert message in printed.err
     assert sorted(tmp_path.iterdir()) == before
 

@@ -69,7 +69,7 @@ def test_a_quiet_run_says_what_was_asked_of_the_data(
 
 @pytest.mark.parametrize(
     ("requirement", "complaint"),
-    [("lower>=3", "no requirement"), ("coverage>=0.5", "give it with --dataset")],
+    [("lower>=3", "not a requirement"), ("coverage>=0.5", "give it with --dataset")],
 )
 def test_a_wrong_requirement_is_refused_before_the_search(
     requirement: str, complaint: str, asked: list[str], capsys: pytest.CaptureFixture[str]

@@ -60,14 +60,14 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: saved(lambda file: torch.save(MODULE.state_dict(), file)),
         r"vhagar\.load_weights",
     ),
-    "a module": (lambda: saved(lambda file: torch.save(MODULE, file)), "would be executed"),
+    "a module": (lambda: saved(lambda file: torch.save(MODULE, file)), "can run code"),
     "an old state dict": (
         lambda: saved(
             lambda file: torch.save(MODULE.state_dict(), file, _use_new_zipfile_serialization=False)
         ),
         r"vhagar\.load_weights",
     ),
-    "a pickle": (lambda: pickle.dumps({"a": 1}), "would be executed"),
+    "a pickle": (lambda: pickle.dumps({"a": 1}), "can run code"),
     "safetensors": (safetensors, "safetensors"),
     "Keras": (lambda: b"\x89HDF\r\n\x1a\n" + bytes(40), "tf2onnx"),
     "TensorFlow Lite": (lambda: b"\x1c\x00\x00\x00TFL3" + bytes(40), "--tflite"),
@@ -85,6 +85,13 @@ def test_other_files_are_recognised(save: Callable, name: str) -> None:
     with pytest.raises(InvalidNetwork, match=answer) as caught:
         read_onnx(path)
     assert "is not an ONNX model" in str(caught.value)
+
+
+def test_external_weights_name_their_model(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"")
+    (tmp_path / "model.onnx.data").write_bytes(np.ones(9, np.float32).tobytes())
+    with pytest.raises(InvalidNetwork, match=r"the weights of .*model\.onnx: give that file"):
+        read_onnx(tmp_path / "model.onnx.data")
 
 
 def test_a_folder_of_tensorflow_is_recognised(tmp_path: Path) -> None:

@@ -155,6 +155,13 @@ def test_pairs_must_belong_together() -> None:
         without_rounding(model.made())
 
 
+def test_another_format_is_named() -> None:
+    model = Model().add("QuantizeLinear", ["a", "s", "z"], "q")
+    model.add("QLinearMatMul", ["q", "s", "z", "q", "s", "z", "s", "z"], "p")
+    with pytest.raises(InvalidNetwork, match=r"the QLinearMatMul .* unlike the QDQ format"):
+        without_rounding(model.add("DequantizeLinear", ["p", "s", "z"], "r").made())
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given, written = tmp_path / "int8.onnx", tmp_path / "real.onnx"
     onnx.save(_rounded(Model()), given)

@@ -46,7 +46,7 @@ def test_the_summary_is_true_as_printed(study: StudyData) -> None:
     assert "for 1 nothing can be attacked" in words
     assert "1 question is not finished yet" in words
     assert "class 0 with confidence 4.000" in words
-    assert "every input of class 0 keeps clear of class 2 under linf(0.1), whatever" in words
+    assert "no input of class 0 can be pushed into class 2 by linf(0.1), whatever" in words
 
 
 def test_bounds_that_say_nothing_are_counted_and_marked(
@@ -73,8 +73,8 @@ def test_classes_have_the_names_that_the_domain_gives_them(
     domain = Domain((2,), upper=[0.5, 0.5], name="ward", classes=["ill", "well", "gone"])
     entry = replace(entry, question=replace(entry.question, domain=domain))
     assert entry.pair == "ill to well"
-    assert answer(entry).startswith("Every input of class ill with")
-    assert answer(entry).endswith("is pushed into class well.")
+    assert answer(entry).startswith("Proven: no input of class ill with")
+    assert answer(entry).endswith("into class well by linf(0.1). Counterexample at 2.00.")
 
 
 def test_features_and_classes_with_long_names_have_room(
@@ -125,11 +125,23 @@ def test_answers_in_words(study: StudyData) -> None:
     texts = [answer(entry) for entry in study.entries]
     assert texts[0] == "The maximal confidence in class 0 is 20.00..20.50."
     assert texts[1] == (
-        "Every input of class 0 with confidence above 3.00 keeps clear of class 1 under "
-        "linf(0.1). One with confidence 2.00 is pushed into class 1."
+        "Proven: no input of class 0 with confidence above 3.00 can be pushed into class 1 by "
+        "linf(0.1). Counterexample at 2.00."
     )
     assert "whatever its confidence" in texts[2]
     assert texts[4] == "Nothing is proven yet about class 1 under linf(0.1)."
+
+
+def test_counterexamples_in_words(make_entry: Callable[..., Entry]) -> None:
+    several = make_entry({1: (2.0, 3.0), 2: (1.0, 2.5)})
+    assert answer(several).endswith(
+        "into another class by linf(0.1). Counterexample at 2.00, pushed into class 1."
+    )
+    one = make_entry({1: (2.0, 3.0)})
+    assert one.witness is not None
+    tied = replace(one, witnesses={1: replace(one.witness, tie=True)})
+    assert answer(tied).endswith("Counterexample at 2.00: an exact tie with class 1.")
+    assert answer(make_entry({1: (0.0, 3.0)})).endswith(" No counterexample was found.")
 
 
 def test_how_it_was_proved(study: StudyData) -> None:
@@ -297,7 +309,7 @@ def test_a_cell_opens_its_problem(opened: Any) -> None:
     opened.click('#pairs .on a[href="#problem-4"]')
     opened.wait_for_selector("#problem-4.on")
     assert _shown(opened, ".problem") == 1
-    assert "9.00 keeps clear of class 0" in opened.inner_text("#problem-4")
+    assert "9.00 can be pushed into class 0" in opened.inner_text("#problem-4")
     assert opened.input_value("#problem-picker") == "problem-4"
     opened.select_option("#problem-picker", "problem-2")
     opened.wait_for_selector("#problem-2.on")

@@ -96,5 +96,5 @@ def test_without_data_there_is_no_judgement(make_result: Make) -> None:
     ],
 )
 def test_nonsense_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"no requirement|a share from 0 to 1"):
+    with pytest.raises(InvalidInput, match=r"not a requirement|a share from 0 to 1"):
         parse_requirement(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from vhagar.cli.main import _parser
 from vhagar.cli.sweep import described_study
-from vhagar.errors import InvalidInput
+from vhagar.errors import InvalidInput, InvalidNetwork
 from vhagar.perturbation import Domain
 from vhagar.report.problems import reproduction
 from vhagar.report.reading import read_store
@@ -50,6 +51,15 @@ def test_the_same_network_twice_is_asked_once(model: str, tmp_path: Path) -> Non
     other = tmp_path / "copy.onnx"
     other.write_bytes(Path(model).read_bytes())
     assert len(_asked(Study((model, str(other)), ("linf(0.1)",)))) == 6
+
+
+def test_the_network_that_cannot_be_read_is_named(model: str, tmp_path: Path) -> None:
+    (tmp_path / "other.onnx").write_bytes(b"\x80\x04")
+    with pytest.raises(InvalidNetwork, match=r"other\.onnx is not an ONNX model") as caught:
+        load_models(Study((model, str(tmp_path / "other.onnx")), ("linf(0.1)",)))
+    assert str(caught.value).count("other.onnx") == 1
+    with pytest.raises(InvalidInput, match=f"^{re.escape(model)}: an image of shape"):
+        load_models(Study((model,), ("linf(0.1)",), image_shape=(9, 9, 9)))
 
 
 @pytest.mark.parametrize("size", [1, 5, 7, 9, 28])

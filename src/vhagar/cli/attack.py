@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     groups.add_model(parser)
     groups.add_question(parser)
-    parser.add_argument(
+    groups.section(parser, groups.SEARCH).add_argument(
         "--paper",
         dest="engine",
         action="store_const",
@@ -37,9 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="attack",
         help="run the paper's algorithm as published, without our additions",
     )
-    groups.add_without(parser, "the attack", ", ".join(ATTACK_PARTS))
-    groups.add_workers(parser)
+    groups.add_without(
+        groups.section(parser, groups.SEARCH), "the attack, for comparison", ", ".join(ATTACK_PARTS)
+    )
+    groups.add_workers(groups.section(parser, groups.SEARCH))
     groups.add_common(parser, timeout=10.0)
+    groups.add_conventions(parser)
 
 
 def run(arguments: argparse.Namespace) -> Outcome:

@@ -59,15 +59,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_marabou(parser: argparse.ArgumentParser) -> None:
     _add_shared(parser, _marabou, timeout=600.0)
-    parser.add_argument(
+    groups.section(parser, groups.SEARCH).add_argument(
         "--query-timeout",
         type=types.seconds,
         metavar="S",
         help="seconds per query, doubled when every query has timed out (default: a sixth of "
         "--timeout)",
     )
-    groups.add_gap(parser)
-    groups.add_workers(parser)
+    groups.add_gap(groups.section(parser, groups.SEARCH))
+    groups.add_workers(groups.section(parser, groups.SEARCH))
 
 
 def _add_dataset(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def _add_dataset(parser: argparse.ArgumentParser) -> None:
 
 def _add_random(parser: argparse.ArgumentParser) -> None:
     _add_shared(parser, _random, timeout=None)
-    add = parser.add_argument
+    add = groups.section(parser, groups.SEARCH).add_argument
     add(
         "--samples",
         type=int,
@@ -109,6 +109,7 @@ def _add_shared(
     groups.add_model(parser)
     groups.add_question(parser)
     groups.add_common(parser, timeout=timeout)
+    groups.add_conventions(parser)
 
 
 def _marabou(arguments: argparse.Namespace) -> AbstractEngine:

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from vhagar.cli.groups import NAMES
+
 HELP = "print a script that completes commands and options in a shell"
 
 DESCRIPTION = """\
@@ -51,15 +53,20 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[Sequence[str], A
             yield action.option_strings, action
 
 
+def _values(strings: Sequence[str], action: Any) -> str:
+    """What an option may be, where that is a choice; otherwise the shell offers files."""
+    return " ".join(map(str, action.choices or NAMES.get(strings[-1], ())))
+
+
 def _bash(whole: argparse.ArgumentParser) -> str:
     """One case for every option with choices, and one for every command."""
     commands = _commands(whole)
     values, words = [], []
     for name, parser in commands.items():
         for strings, action in _options(parser):
-            if action.choices:
+            if choices := _values(strings, action):
                 pattern = "|".join(f"{name}:{string}" for string in strings)
-                values.append(f"    {pattern}) words='{' '.join(map(str, action.choices))}' ;;")
+                values.append(f"    {pattern}) words='{choices}' ;;")
         every = " ".join(string for strings, _ in _options(parser) for string in strings)
         words.append(f"    {name}) words='{every}' ;;")
     return _BASH.format(
@@ -78,8 +85,8 @@ def _fish(whole: argparse.ArgumentParser) -> str:
                 for string in strings
             )
             taken = " -r" if action.nargs != 0 else ""
-            if action.choices:
-                taken = f" -x -a {_quoted(' '.join(map(str, action.choices)))}"
+            if choices := _values(strings, action):
+                taken = f" -x -a {_quoted(choices)}"
             where = f"-n '__fish_seen_subcommand_from {name}'"
             lines.append(f"complete -c vhagar {where} {forms}{taken} -d {_quoted(action.help)}")
     return "\n".join(lines) + "\n"

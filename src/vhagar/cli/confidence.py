@@ -28,11 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `vhagar confidence`."""
     parser.set_defaults(command=run)
     groups.add_model(parser)
-    parser.add_argument(
+    question = groups.section(parser, groups.QUESTION)
+    question.add_argument(
         "--class", dest="label", required=True, type=types.label, metavar="C", help="the class"
     )
+    groups.add_input_range(question)
     groups.add_engine(parser)
     groups.add_common(parser)
+    groups.add_conventions(parser)
 
 
 def run(arguments: argparse.Namespace) -> Outcome:

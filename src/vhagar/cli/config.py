@@ -28,7 +28,8 @@ def add_config(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="FILE",
-        help="read options from a TOML file, such as source = 2; the command line wins",
+        help="read options from a TOML file, with lines such as source = 2; options on the command "
+        "line override it",
     )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vhagar.fitting import Fit
     from vhagar.perturbation import Domain
 
-HELP = "make a domain from data, or show one: the inputs that a question is about"
+HELP = "make or show a domain: the inputs that a question is about"
 
 DESCRIPTION = """\
 A domain says which inputs a question is about (docs/domains.md). `fit` makes one from data, and

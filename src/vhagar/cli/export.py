@@ -28,9 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     groups.add_model(parser)
     groups.add_classes(parser)
-    groups.add_input_range(parser)
-    add = parser.add_argument
-    add("--delta", required=True, type=float, metavar="D", help="confidence that is asked about")
+    question = groups.section(parser, groups.QUESTION)
+    groups.add_input_range(question)
+    question.add_argument(
+        "--delta", required=True, type=float, metavar="D", help="confidence that is asked about"
+    )
+    add = groups.section(parser, groups.OUTPUT).add_argument
     add("--vnnlib", required=True, type=Path, metavar="FILE", help="output file for the question")
     add(
         "--onnx",
@@ -45,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="1 (default): VNN-LIB 1.0 about a product network; 2: VNN-LIB 2.0 about two copies",
     )
+    groups.add_conventions(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vhagar.errors import InvalidInput
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EXIT_MET, EXIT_VIOLATED, EXIT_UNDECIDED = 0, 3, 4
 
 
-def add_gate(parser: argparse.ArgumentParser, forms: str) -> None:
+def add_gate(parser: Any, forms: str) -> None:
     """Add `--require` and `--junit`; `forms` are what can be demanded."""
     parser.add_argument(
         "--require",
@@ -26,7 +26,7 @@ def add_gate(parser: argparse.ArgumentParser, forms: str) -> None:
         "undecided",
     )
     parser.add_argument(
-        "--junit", type=Path, metavar="FILE", help="write the judgements as JUnit XML"
+        "--junit", type=Path, metavar="FILE", help="write the outcome of requirements as JUnit XML"
     )
 
 

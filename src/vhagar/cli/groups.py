@@ -20,12 +20,30 @@ from vhagar.cli.types import (
     span,
     workers,
 )
-from vhagar.options import DEVICES, MIP_PARTS, Options
+from vhagar.options import DEVICES, EXECUTORS, FORMULATIONS, MIP_PARTS, Options
 
 # Options whose values may begin with a minus sign, which argparse would take for an option.
 SIGNED = ("--input-range", "--mean", "--threshold")
 # The options that `add_conventions` adds.
 CONVENTIONS = ("layout", "image_shape", "mean", "std", "output", "threshold", "argmin")
+# What these options may be; the tables of engines and solvers take a while to import.
+NAMES = {
+    "--engine": ("bab", "mip", "first-order"),
+    "--solver": ("highs", "scip", "gurobi"),
+    "--formulation": FORMULATIONS,
+    "--executor": EXECUTORS,
+}
+# Titles of groups of options.
+QUESTION, DATA, SEARCH, OUTPUT = "question", "data and requirements", "search", "output"
+ENGINES = "engines, for comparison"
+
+
+def section(parser: argparse.ArgumentParser, title: str) -> Any:
+    """The group of options with this title, which is made when it is first asked for."""
+    for group in parser._action_groups:
+        if group.title == title:
+            return group
+    return parser.add_argument_group(title)
 
 
 def add_conventions(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +60,7 @@ def add_conventions(parser: argparse.ArgumentParser) -> None:
         "--mean",
         type=numbers,
         metavar="M",
-        help="subtract M from the input before the model: one number, or one per channel",
+        help="subtract M from the input before the model sees it: one number, or one per channel",
     )
     add("--std", type=numbers, metavar="S", help="divide by S after subtracting the mean")
     add = parser.add_argument_group("scores of the model").add_argument
@@ -62,23 +80,22 @@ def add_conventions(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the model file and its input convention."""
+    """Add the model file."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="ReLU classifier (ONNX file)")
-    add_conventions(parser)
 
 
 def add_question(parser: argparse.ArgumentParser) -> None:
-    """Add perturbation, classes, dataset and device."""
+    """Add perturbation, classes, inputs, dataset and device."""
     add_classes(parser)
-    add = parser.add_argument
-    add(
+    add_input_range(section(parser, QUESTION))
+    section(parser, DATA).add_argument(
         "--dataset",
         type=Path,
         metavar="FILE",
         help="inputs (.npz, .csv or a folder of images): how many are proven robust? Attacks "
         "start from them, too",
     )
-    add(
+    section(parser, SEARCH).add_argument(
         "--device",
         default=Options.device,
         choices=DEVICES,
@@ -88,7 +105,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
 
 def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
     """Add perturbation and classes; for one image (`local`) they are optional."""
-    add = parser.add_argument
+    add = section(parser, QUESTION).add_argument
     add(
         "--perturbation",
         required=not local,
@@ -119,34 +136,36 @@ def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add the certificate, the engine and its options, and the gap."""
-    parser.add_argument(
+    """Add the certificate, checkpoints, the gap, workers, the engine and its options."""
+    section(parser, OUTPUT).add_argument(
         "--certificate",
         type=Path,
         metavar="FILE",
         help="write a proof of the interval, for `vhagar check`",
     )
-    parser.add_argument(
+    search = section(parser, SEARCH)
+    add_gap(search)
+    add_workers(search)
+    search.add_argument(
         "--checkpoint",
         type=Path,
         metavar="FILE",
         help="save the search to FILE regularly, for --resume",
     )
-    parser.add_argument(
+    search.add_argument(
         "--resume",
         type=Path,
         metavar="FILE",
-        help="go on from the checkpoint FILE of the same question, and keep it up to date",
+        help="continue from the checkpoint FILE of the same question, and keep it up to date",
     )
-    add_engine_name(parser)
-    add_without(parser, "--engine mip", ", ".join(MIP_PARTS))
-    parser.add_argument(
+    engines = section(parser, ENGINES)
+    add_engine_name(engines)
+    engines.add_argument(
         "--formulation",
         metavar="F",
-        help="how --engine mip writes a ReLU: bigm (default) or lambda",
+        help="how --engine mip formulates a ReLU: bigm (default) or lambda",
     )
-    add_gap(parser)
-    add_workers(parser)
+    add_without(engines, "--engine mip", ", ".join(MIP_PARTS))
 
 
 def add_workers(parser: Any) -> None:
@@ -197,28 +216,26 @@ def add_gap(parser: Any, closed: str = "the interval counts as closed") -> None:
     )
 
 
-def add_without(parser: argparse.ArgumentParser, whole: str, parts: str) -> None:
+def add_without(parser: Any, whole: str, parts: str) -> None:
     parser.add_argument(
         "--without",
         action="append",
         metavar="PART",
-        help=f"leave a part of {whole} out, for comparison; repeatable: {parts}",
+        help=f"leave out a part of {whole}; repeatable: {parts}",
     )
 
 
 def add_common(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
-    """Add timeout, input range, output files and seed."""
+    """Add timeout, seed and output."""
     ends = "run until closed" if timeout is None else f"{timeout:g}"
-    add_timeout(parser, timeout, f" (default: {ends})")
-    add_input_range(parser)
-    add_outputs(parser, "witness and bounds")
-    add_seed(parser)
-    add_verbosity(parser)
+    search, output = section(parser, SEARCH), section(parser, OUTPUT)
+    add_timeout(search, timeout, f" (default: {ends})")
+    add_seed(search)
+    add_outputs(output, "witness and bounds")
+    add_verbosity(output)
 
 
-def add_timeout(
-    parser: argparse.ArgumentParser, timeout: float | None = None, default: str = ""
-) -> None:
+def add_timeout(parser: Any, timeout: float | None = None, default: str = "") -> None:
     parser.add_argument(
         "--timeout",
         type=seconds,
@@ -228,7 +245,7 @@ def add_timeout(
     )
 
 
-def add_outputs(parser: argparse.ArgumentParser, drawn: str) -> None:
+def add_outputs(parser: Any, drawn: str) -> None:
     """Add the files for the result and its plot."""
     add = parser.add_argument
     add(
@@ -240,14 +257,14 @@ def add_outputs(parser: argparse.ArgumentParser, drawn: str) -> None:
     add("--plot", type=Path, metavar="FILE", help=f"plot {drawn} (.png, .pdf or .svg)")
 
 
-def add_verbosity(parser: argparse.ArgumentParser) -> None:
+def add_verbosity(parser: Any) -> None:
     """Add how much is shown while a search runs."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "-q",
         "--quiet",
         action="store_true",
-        help="print only the answer, and the outcome of --dataset and --require",
+        help="print only the answer, coverage and the outcome of requirements",
     )
     group.add_argument(
         "-v",

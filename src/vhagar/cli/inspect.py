@@ -13,7 +13,7 @@ from vhagar.cli.standard_output import shown
 if TYPE_CHECKING:
     from vhagar.network.inspection import DatasetFacts
 
-HELP = "show a model's operators, the layers they become, and what is not supported"
+HELP = "show how a model is read: operators, layers, accuracy, and what is not supported"
 
 DESCRIPTION = """\
 Read a model as `verify` does and show what was found: the operators in the file, and the layers

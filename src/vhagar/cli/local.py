@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vhagar.local.result import LocalResult
     from vhagar.result.requirement import Judged, Requirement
 
-HELP = "local robustness: does one image keep its class under the perturbation?"
+HELP = "does one image keep its class under the perturbation (local robustness)?"
 
 DESCRIPTION = """\
 Local robustness, the special case of one given input: does every perturbed version of it keep its
@@ -60,25 +60,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     groups.add_model(parser)
     _add_question(parser)
     groups.add_classes(parser, local=True)
-    groups.add_input_range(parser)
-    groups.add_engine_name(parser)
-    add = parser.add_argument
+    groups.add_input_range(groups.section(parser, groups.QUESTION))
+    _add_search(parser)
+    output = groups.section(parser, groups.OUTPUT)
+    output.add_argument(
+        "--certificate", type=Path, metavar="FILE", help="write a proof for `vhagar check`"
+    )
+    groups.add_outputs(output, "image and witness")
+    gate.add_gate(output, '"robust", or "unsat" of a VNN-LIB file')
+    groups.add_verbosity(output)
+    groups.add_conventions(parser)
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    """Add time, processors and the engine."""
+    search = groups.section(parser, groups.SEARCH)
+    add = search.add_argument
+    groups.add_timeout(search)
     add(
         "--gap",
         type=float,
         metavar="G",
         help="relative gap at which the margin counts as known (default: stop at the answer)",
     )
-    groups.add_timeout(parser)
     add(
         "--device",
         default="cpu",
         choices=DEVICES,
         help="where branch and bound runs: cpu (default), cuda, or auto for a GPU if there is one",
     )
-    add("--certificate", type=Path, metavar="FILE", help="write a proof for `vhagar check`")
-    groups.add_outputs(parser, "image and witness")
-    gate.add_gate(parser, '"robust", or "unsat" of a VNN-LIB file')
     add(
         "-w",
         "--workers",
@@ -86,13 +96,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes of the engine for what the first search leaves open (default: 1)",
     )
-    groups.add_seed(parser)
-    groups.add_verbosity(parser)
+    groups.add_seed(search)
+    groups.add_engine_name(search)
 
 
 def _add_question(parser: argparse.ArgumentParser) -> None:
     """Add what the question is about: a VNN-LIB file, or an image and how far it may change."""
-    add = parser.add_argument
+    add = groups.section(parser, groups.QUESTION).add_argument
     add(
         "--vnnlib",
         type=Path,
@@ -226,16 +236,22 @@ def _judged(
 
 
 class _Lines:
-    """A line about where the search stands, at most once in `pause` seconds."""
+    """A line about where the search stands, at most once in `pause` seconds.
+
+    Without a pause, every change is shown, where it can be seen in the digits that are printed.
+    """
 
     def __init__(self, pause: float) -> None:
         self._pause = self._next = pause
+        self._last = ""
 
     def __call__(self, progress: LocalProgress) -> None:
         if progress.seconds < self._next:
             return
-        self._next = progress.seconds + self._pause
-        print(progress.words(), flush=True)
+        time, words = progress.words()
+        if self._pause or words != self._last:
+            print(time, words, flush=True)
+        self._next, self._last = progress.seconds + self._pause, words
 
 
 def _write_json(result: LocalResult, path: Path) -> None:

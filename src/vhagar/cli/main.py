@@ -58,10 +58,11 @@ score.)
 
 _EPILOG = """\
 examples:
+  vhagar inspect model.onnx --dataset test.npz
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
   vhagar attack model.onnx --perturbation "linf(0.1)" --source 2 --plot attack.png
   vhagar confidence model.onnx --class 2 --timeout 60
-  vhagar inspect model.onnx
+  vhagar local model.onnx --image digit.png --epsilon 8/255
   vhagar check proof.cert --model model.onnx
   vhagar sweep study.toml --store study.db
   vhagar report study.db -o report.html
@@ -80,18 +81,18 @@ exit codes:
 
 # A new command is one more file and one more line.
 COMMANDS: dict[str, Any] = {
+    "inspect": inspect,
     "verify": verify,
     "attack": attack,
     "confidence": confidence,
-    "inspect": inspect,
-    "check": check,
+    "local": local,
     "sweep": sweep,
     "report": report,
-    "domain": domain,
-    "guard": guard,
     "compare": compare,
+    "guard": guard,
+    "domain": domain,
+    "check": check,
     "baseline": baseline,
-    "local": local,
     "export": export,
     "convert": convert,
     "completion": completion,
@@ -112,7 +113,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _show_help(words)
                 return EXIT_BAD_INPUT
             _require_command(words)
-            arguments = config.parse(_parser(words), words)
+            parser = _parser(words)
+            _require_options(parser, words)
+            arguments = config.parse(parser, words)
             from vhagar.cli.files import check_files
             from vhagar.cli.interrupts import interrupts
 
@@ -148,6 +151,28 @@ def _require_command(words: list[str]) -> None:
     near = get_close_matches(words[0], COMMANDS, 1)
     guess = f"did you mean {near[0]}? The commands" if near else "the commands"
     raise InvalidInput(f"no command {words[0]!r}; {guess} are {', '.join(COMMANDS)}")
+
+
+def _require_options(parser: argparse.ArgumentParser, words: list[str]) -> None:
+    """Name an option that does not exist; argparse would rather ask for those that are missing."""
+    for word in words:  # the names of a command and of its part, such as `domain fit`
+        nested = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+        if not nested:
+            break
+        if word not in nested[0].choices:  # an option in its place, or the wrong name
+            words = [word]
+            break
+        parser = nested[0].choices[word]
+    known = parser._option_string_actions
+    for option in (word.partition("=")[0] for word in words if word.startswith("--")):
+        if option not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(option, known, 1, 0.75)
+            guess = f"did you mean {near[0]}? " if near else ""
+            raise InvalidInput(
+                f"no option {option}; {guess}`{parser.prog} --help` lists all of them"
+            )
 
 
 @contextmanager
@@ -195,8 +220,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=HelpFormatter, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        raise SystemExit(_complain(message))
+        # The usage of a command with forty options would hide what is wrong.
+        raise SystemExit(_complain(f"{message}; `{self.prog} --help` explains the options"))
 
 
 def _parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:

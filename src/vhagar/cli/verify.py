@@ -39,7 +39,7 @@ perturbations (an argument is a number or an interval [lo,hi]; rows and columns 
 
 examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3
-  vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --target 3,5 --timeout 600
+  vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --target 3,5 --timeout 10m
   vhagar verify model.onnx --perturbation "contrast([1,1.5])" --source 0 --no-clip --percent
   vhagar verify model.onnx --perturbation "patch([0,1],14,14,3)" --source 7 --plot witness.png
   vhagar verify model.onnx --perturbation "linf(0.05)" --source 2 --certificate proof.cert
@@ -51,21 +51,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     groups.add_model(parser)
     groups.add_question(parser)
-    parser.add_argument(
+    groups.section(parser, groups.DATA).add_argument(
         "--plausible",
         type=number,
         metavar="SHARE",
         help="also find a witness near --dataset with at least this share of the confidence: 0.9",
     )
-    parser.add_argument(
+    gate.add_gate(groups.section(parser, groups.DATA), '"upper<=5", "coverage>=0.6" or "closed"')
+    groups.add_common(parser)
+    groups.section(parser, groups.OUTPUT).add_argument(
         "--percent",
         action="store_true",
-        help="also search for the maximal confidence, so that the percentages of it are narrower",
+        help="also search for the maximal confidence, so that percentages of it are more precise",
     )
-    gate.add_gate(parser, '"upper<=5", "coverage>=0.6" or "closed"')
     groups.add_engine(parser)
-    groups.add_executor(parser)
-    groups.add_common(parser)
+    groups.add_executor(groups.section(parser, groups.SEARCH))
+    groups.add_conventions(parser)
     config.add_config(parser)
 
 

@@ -31,11 +31,11 @@ class LocalProgress:
     nodes: int
     open_nodes: int | None
 
-    def words(self) -> str:
-        """The same in one line, with the margin rounded outward."""
+    def words(self) -> tuple[str, str]:
+        """The time, and where the search stands, with the margin rounded outward."""
         margin = margin_words(self.lower, self.upper)
         nodes = "" if self.open_nodes is None else f", {self.open_nodes} open nodes"
-        return f"{seconds(self.seconds):>8}  margin {margin}{nodes}"
+        return f"{seconds(self.seconds):>8}", f" margin {margin}{nodes}"
 
 
 @dataclass(eq=False)

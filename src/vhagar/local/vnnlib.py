@@ -59,6 +59,8 @@ def read_vnnlib(path: Path) -> Specification:
         content = path.read_bytes()
         content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
         text = content.decode()
+    except FileNotFoundError:
+        raise InvalidInput(f"no file at {path}; check the path of --vnnlib") from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InvalidInput(f"cannot read {path}: {error}") from None
     try:
@@ -68,7 +70,7 @@ def read_vnnlib(path: Path) -> Specification:
             expressions, second = as_version_1(expressions)
         return replace(_specification(expressions), second=second)
     except Unreadable as error:
-        raise InvalidInput(f"{path} is not a VNN-LIB file that can be read: {error}") from None
+        raise InvalidInput(f"{path} cannot be read as a VNN-LIB question: {error}") from None
 
 
 def _expressions(text: str) -> Iterator[Any]:
@@ -204,13 +206,20 @@ def _case(forms: list[Form], inputs: int, outputs: int) -> Case:
             conditions.append(form)
             continue
         if len(variables) != 1:
-            raise Unreadable("a condition joins several inputs, or inputs and outputs")
+            raise Unreadable(
+                f"a condition joins {', '.join(variables)}, and may be about one input or about "
+                "outputs alone"
+            )
         (name,), place = variables, int(variables[0][2:])
         limit = -form.get("", Fraction(0)) / form[name]
         ends, best = (upper, min) if form[name] > 0 else (lower, max)
         known = ends[place]
         ends[place] = limit if known is None else best(known, limit)
-    if None in (*lower, *upper):
-        raise Unreadable("an input is not bounded on both sides")
+    for side, ends in (("lower", lower), ("upper", upper)):
+        if None in ends:
+            raise Unreadable(
+                f"input {ends.index(None)} (counted from 0) has no {side} bound; every input needs "
+                "both"
+            )
     least, most = (tuple(end for end in ends if end is not None) for ends in (lower, upper))
     return Case(least, most, tuple(conditions))

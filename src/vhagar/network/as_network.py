@@ -36,7 +36,8 @@ def as_network(
         return read_onnx(given)
     raise InvalidInput(
         "a network is a vhagar.Network, the path of an ONNX file, or a PyTorch module, not "
-        f"{type(given).__name__}"
+        f"{type(given).__name__}; vhagar.from_torch takes an ExportedProgram, and "
+        "vhagar.load_weights fills a module with a file of weights"
     )
 
 

@@ -72,9 +72,10 @@ class Convention:
             )
         if len(values) not in (0, 1, self._groups):
             what = "channel" if len(self.input_shape) == 3 else "entry"
+            each = f", or {self._groups} (one for each {what})" if self._groups > 1 else ""
             raise InvalidInput(
-                f"the {name} needs one number, or {self._groups} for an input of shape "
-                f"{self.input_shape} (one for each {what}), not {len(values)}"
+                f"the {name} of an input of shape {self.input_shape} needs one number{each}, "
+                f"not {len(values)}"
             )
 
     @property
@@ -141,8 +142,9 @@ def require_layout(model_shape: Shape, image_shape: Sequence[int] | None) -> Non
     if channels in CHANNELS and rows > channels and columns > 1:
         raise InvalidInput(
             f"the model takes an input of shape {model_shape}: give --layout hwc (layout='hwc' in "
-            f"Python) if it is an image of {rows} x {columns} pixels with {channels} channel(s) "
-            f"last, or --layout chw if it has {rows} channels of {columns} x {channels} pixels"
+            f"Python) if it is an image of {rows} x {columns} pixels with its channels last "
+            f"({channels}), or --layout chw if it has {rows} channels of {columns} x {channels} "
+            "pixels"
         )
 
 

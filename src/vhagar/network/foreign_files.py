@@ -19,9 +19,10 @@ _TORCHSCRIPT = (
     f"{_TO_ONNX}, or pass the original module to vhagar.from_torch"
 )
 _PICKLE = (
-    "a file of torch.save or another pickle, which would be executed to be read; if it holds "
-    "weights, vhagar.load_weights(module, path) fills your module with them, and "
-    f"vhagar.from_torch(module, input_shape=...) takes the module; or {_TO_ONNX}"
+    "a file of torch.save or another pickle, and reading a pickle can run code from it. If it "
+    "holds weights (a state_dict), fill your module with vhagar.load_weights(module, path) and "
+    "pass it to vhagar.from_torch(module, input_shape=...). If it holds a whole module, load it in "
+    f"code of your own, and {_TO_ONNX} or pass it to vhagar.from_torch"
 )
 _KERAS = (
     "a Keras model; convert it with tf2onnx: python -m tf2onnx.convert --keras FILE "

@@ -181,7 +181,8 @@ class GraphReader:
         if scores.size == 1:
             limit = score_threshold(threshold, tuple(self._dropped.values()))
             self.notes.append(
-                f"the model has one score: class 1 is a score above {limit!r}, class 0 is the rest"
+                "the model has one score: class 1 is a score above "
+                f"{repr(limit).removesuffix('.0')}, class 0 is the rest"
             )
             return scores.reshaped((1,)), limit
         if threshold is not None:

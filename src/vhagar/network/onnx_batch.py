@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vhagar.errors import InvalidNetwork, Refusal, UnsupportedOperator
+from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOperator
 from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_node import label
 from vhagar.network.onnx_tensors import read_tensor
@@ -73,8 +73,15 @@ def _with_sizes(
     taken = [rows, columns, channels] if layout == "hwc" else [channels, rows, columns]
     shapes = {1: [math.prod(taken)], 2: [rows, columns], 3: taken}
     given = shapes.get(len(sizes) - 1)
-    if given is None or any(old not in (0, new) for old, new in zip(sizes[1:], given, strict=True)):
+    if given is None:
         return model, sizes
+    if any(old not in (0, new) for old, new in zip(sizes[1:], given, strict=True)):
+        shape = " x ".join(str(size) if size else "?" for size in sizes[1:])
+        raise InvalidInput(
+            f"the model takes an input of shape {shape} (? stands for open), which an image of "
+            f"{channels} x {rows} x {columns} (channels, rows, columns) does not fit; check "
+            "--image-shape and --layout"
+        )
     changed = _copied(model)
     _set_sizes(changed, name, [sizes[0] or "batch", *given])
     return changed, [sizes[0], *given]

@@ -97,6 +97,10 @@ def parse_model(content: bytes, path: Path) -> Any:
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf has its own exceptions for damaged files
+        if path.suffix == ".data" and path.with_suffix("").is_file():
+            raise InvalidNetwork(
+                f"{path} holds the weights of {path.with_suffix('')}: give that file instead"
+            ) from error
         raise InvalidNetwork(
             f"{path} is not an ONNX model, or it is damaged: its content cannot be parsed; export "
             "the model again, with torch.onnx.export for example"

@@ -94,6 +94,8 @@ class _Conversion:
             (item,) = node.attribute
             if item.type == onnx.AttributeProto.TENSOR:
                 self.constants[node.output[0]] = item.t
+        if node.op_type.startswith("Q") and node.op_type != _QUANTISE:
+            raise _refused(node, "it computes with rounded numbers, unlike the QDQ format")
         if node.op_type not in (_QUANTISE, _DEQUANTISE) or node.domain not in ("", "ai.onnx"):
             self.nodes.append(node)
             return

@@ -26,7 +26,7 @@ def data_section(study: StudyData) -> str:
         paragraph(
             f"Of the inputs of {study.coverage.dataset}: those more confident than the bound of "
             "their class are proven robust; the others were attacked, as long as there was time. "
-            "The class that is named is the one of which the smallest share is proven."
+            "Each cell names the class with the smallest proven share."
         ),
         SHARES,
         _matrix(study, bars),

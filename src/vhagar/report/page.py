@@ -53,7 +53,7 @@ _MEANING = key(
 
 _CONFIDENCE = (
     "The confidence of an input is the margin between its class's score and the next highest. "
-    "Above the upper bound of its class, an input is proven robust."
+    "An input with more confidence than the upper bound of its class is proven robust."
 )
 
 
@@ -198,8 +198,8 @@ def _gallery(study: StudyData) -> str:
         "gallery",
         "Witnesses",
         paragraph(
-            "Inputs that are attacked, most confident first: the input, and what the perturbation "
-            f"makes of it{nearest}. Choose one to see it closely.{shown}"
+            "Inputs that were attacked with success, most confident first: the input and its "
+            f"perturbed version{nearest}. Choose one to see it closely.{shown}"
         ),
         f'<div class="cards">{"".join(card_html(entry) for entry in confident)}</div>',
         f'<p><button type="button" id="more-cards">show all {len(confident)}</button></p>'
@@ -238,8 +238,8 @@ def _time(study: StudyData) -> str:
         "time",
         "How the study went",
         paragraph(
-            "The share of answered questions, and the mean gap as a part of the upper bound, over "
-            "the time in which somebody worked on the study."
+            "The share of questions that are closed, and the mean gap in percent of the upper "
+            "bound, over the time in which the study was running."
         ),
         figure(data),
     )

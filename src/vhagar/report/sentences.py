@@ -87,10 +87,10 @@ def _weakest(entries: Sequence[Entry]) -> list[str]:
     worst = max(entries, key=lambda entry: entry.lower, default=None)
     if worst is None or worst.witness is None:
         return []
-    fate = "brought to a tie with" if worst.witness.tie else "pushed into"
+    fate = "brings it to a tie with" if worst.witness.tie else "pushes it into"
     return [
-        f"The most confident input found that can be attacked is one of {_class(worst)} with "
-        f"confidence {down(worst.lower)}: {worst.question.shown} has it {fate} class "
+        f"The most confident counterexample is an input of {_class(worst)} with confidence "
+        f"{down(worst.lower)}: {worst.question.shown} {fate} class "
         f"{_name(worst, worst.witness.target)}."
     ]
 
@@ -101,16 +101,11 @@ def _strongest(entries: Sequence[Entry]) -> list[str]:
     best = min(known, key=lambda entry: entry.upper, default=None)
     if best is None:
         return []
-    toward = "its class" if best.target is None else f"clear of class {_name(best, best.target)}"
+    pushed = f"can be pushed into {_target(best)} by {best.question.shown}"
     if best.upper == 0:
-        return [
-            f"Most robust: every input of {_class(best)} keeps {toward} under "
-            f"{best.question.shown}, whatever its confidence."
-        ]
-    return [
-        f"Most robust: every input of {_class(best)} with confidence above {up(best.upper)} "
-        f"keeps {toward} under {best.question.shown}."
-    ]
+        return [f"Most robust: no input of {_class(best)} {pushed}, whatever its confidence."]
+    above = f"with confidence above {up(best.upper)}"
+    return [f"Most robust: no input of {_class(best)} {above} {pushed}."]
 
 
 def tiles(study: StudyData) -> list[tuple[str, str]]:
@@ -161,21 +156,27 @@ def answer(entry: Entry) -> str:
     question, source = entry.question, _class(entry)
     if question.perturbation is None:
         return f"The maximal confidence in {source} {_is_between(entry)}."
-    toward = None if entry.target is None else _name(entry, entry.target)
-    keeps = "keeps its class" if toward is None else f"keeps clear of class {toward}"
-    under = f"under {question.shown}{'' if question.clip else ' without clipping'}"
+    asked = f"{question.shown}{'' if question.clip else ' without clipping'}"
+    pushed = f"can be pushed into {_target(entry)} by {asked}"
     if entry.upper == 0:
-        return f"Every input of {source}, whatever its confidence, {keeps} {under}."
+        return f"Proven: no input of {source} {pushed}, whatever its confidence."
     if not math.isfinite(entry.upper):
         one = f"; one with confidence {down(entry.lower)} can be attacked"
-        return f"Nothing is proven yet about {source} {under}{one if entry.lower else ''}."
+        return f"Nothing is proven yet about {source} under {asked}{one if entry.lower else ''}."
     low, high = interval(entry.lower, entry.upper)
-    proven = f"Every input of {source} with confidence above {high} {keeps} {under}"
+    proven = f"Proven: no input of {source} with confidence above {high} {pushed}"
     if entry.witness is None:
-        return f"{proven}. No input that can be attacked was found."
-    fate = "is brought to a tie with" if entry.witness.tie else "is pushed into"
-    target = _name(entry, entry.witness.target)
-    return f"{proven}. One with confidence {low} {fate} class {target}."
+        return f"{proven}. No counterexample was found."
+    name = _name(entry, entry.witness.target)
+    if entry.witness.tie:
+        return f"{proven}. Counterexample at {low}: an exact tie with class {name}."
+    which = "" if entry.target is not None else f", pushed into class {name}"
+    return f"{proven}. Counterexample at {low}{which}."
+
+
+def _target(entry: Entry) -> str:
+    """`class 3`, or any other class than the source."""
+    return "another class" if entry.target is None else f"class {_name(entry, entry.target)}"
 
 
 def _class(entry: Entry) -> str:

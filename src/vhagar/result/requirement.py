@@ -131,7 +131,7 @@ def parse_requirement(text: str, quantities: Sequence[str] = OF_RESULTS) -> Requ
     quantity = "" if form is None else form[1][:-2]
     if quantity not in quantities or not math.isfinite(limit) or limit < 0:
         forms = [_FORMS.get(each, f'"{each}"') for each in quantities]
-        raise InvalidInput(f"{text!r} is no requirement here; write {listed(forms, 'or')}")
+        raise InvalidInput(f"{text!r} is not a requirement here; write {listed(forms, 'or')}")
     return Requirement(quantity, limit)
 
 

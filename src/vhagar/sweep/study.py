@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from vhagar.errors import InvalidInput
+from vhagar.errors import InvalidInput, VhagarError
 from vhagar.network import Network, read_onnx
 from vhagar.network.fingerprint import fingerprint
 from vhagar.perturbation import Domain, Perturbation, parse
@@ -180,15 +180,20 @@ def load_models(study: Study) -> list[Model]:
     """Read the networks of a study from their files; equal networks count once."""
     models: dict[str, Model] = {}
     for path in study.networks:
-        network = read_onnx(
-            path,
-            layout=study.layout,
-            image_shape=study.image_shape,
-            mean=study.mean,
-            std=study.std,
-            output=study.output,
-            threshold=study.threshold,
-        )
+        try:
+            network = read_onnx(
+                path,
+                layout=study.layout,
+                image_shape=study.image_shape,
+                mean=study.mean,
+                std=study.std,
+                output=study.output,
+                threshold=study.threshold,
+            )
+        except VhagarError as error:  # which of the networks?
+            if str(path) not in str(error):
+                error.args = (f"{path}: {error}",)
+            raise
         model = Model(path, network, fingerprint(network))
         models.setdefault(model.fingerprint, model)
     return list(models.values())

@@ -194,6 +194,13 @@ def test_what_is_no_module_is_refused() -> None:
         from_torch(perceptron(nn.ReLU()).half(), input_shape=SHAPE)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_torchscript_is_refused_by_name() -> None:
+    traced = torch.jit.trace(perceptron(nn.ReLU()), torch.zeros(1, *SHAPE))
+    with pytest.raises(InvalidInput, match="that this TorchScript was made from"):
+        from_torch(traced, input_shape=SHAPE)
+
+
 def test_a_wrong_conversion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(graph: Any, given: Any, shape: Any) -> AtenValue:
         return AtenValue(graph.add("Identity", given["self"].name), shape)

@@ -16,8 +16,8 @@ from vhagar.network.onnx_operators.reasons import INSTEAD, REASONS
 from vhagar.network.units import NO_LIMIT, absolute, clip, leaky_relu, maximum, minimum
 
 ONLY_PIECEWISE_LINEAR = (
-    "is smooth, and only piecewise-linear networks can be verified; as the last node it is "
-    f"ignored (--output NAME chooses the scores before it), inside a network {INSTEAD}"
+    f"is smooth, and only piecewise-linear networks can be verified: {INSTEAD} (as the last step "
+    "it would be ignored)"
 )
 
 

@@ -57,11 +57,14 @@ def from_torch(
     elif isinstance(module, torch.nn.Module):
         if input_shape is None:
             raise InvalidInput("give the shape of one input, such as input_shape=(1, 28, 28)")
+        if isinstance(module, torch.jit.ScriptModule):
+            raise InvalidInput("pass the module that this TorchScript was made from, or export it")
         name, program, batch = name or type(module).__name__, None, None
         shape = tuple(int(size) for size in input_shape)
     else:
         raise InvalidInput(
-            f"from_torch takes a torch.nn.Module or an ExportedProgram, not {type(module).__name__}"
+            "from_torch takes a torch.nn.Module or an ExportedProgram, not "
+            f"{type(module).__name__}; vhagar.load_weights fills a module with a file of weights"
         )
     with _evaluating(module, program is None):
         dtype = _precision(module, torch)

@@ -55,10 +55,10 @@ def _state_dict(path: Path, torch: Any) -> Mapping[str, Any]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # from pickle, zipfile or torch
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InvalidInput(
-            f"{path} cannot be loaded as weights alone ({first}); whole pickled models are never "
-            "loaded: save module.state_dict(), or export the model to ONNX"
+            f"{path} is damaged, or holds more than weights, such as a whole module, which is "
+            "never loaded because that can run code: save module.state_dict() instead, or export "
+            "the model to ONNX"
         ) from error
     if not isinstance(found, Mapping):
         raise InvalidInput(f"{path} holds a {type(found).__name__}, not a state_dict")
