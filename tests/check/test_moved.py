@@ -278,7 +278,6 @@ def test_the_share_in_the_middle_of_a_range() -> None:
     a, b = np.random.default_rng(5).normal(size=(2, 3, 18))
     middle = turned(domain, 10.0005)
     assert isinstance(middle, Turned)
-    b[:, [4, 13]] = 0.0  # the middle pixel stays, and is bounded as if it could be anything
     np.testing.assert_allclose(piece.share(a, b), a + b @ middle.weights, atol=1e-3)
     assert not np.allclose(piece.share(a, b), a, atol=1e-2)
 
