@@ -113,7 +113,7 @@ def _least_confidence(
 
 
 def _clips(statement: Statement) -> bool:
-    """Whether images are clipped here: if a certificate is about all inputs, the network does it."""
+    """Whether to clip images; if a certificate is about all inputs, its network does."""
     return statement.image is not None and statement.clip
 
 

@@ -9,7 +9,15 @@ import pytest
 
 from vhagar.perturbation.rotation_weights import arc_between as their_arc
 from vhagar_check import arcs
-from vhagar_check.turn_ranges import Turn, _cosine_and_sine, weight_ranges
+from vhagar_check.turn_ranges import (
+    Turn,
+    _between,
+    _cosine_and_sine,
+    _ways,
+    snapped,
+    tent,
+    weight_ranges,
+)
 from vhagar_check.turning import cosine_and_sine, turn_weights
 
 CASES = [
@@ -165,3 +173,128 @@ def test_sine_and_cosine_by_their_series(angle: float) -> None:
     exact = cosine_and_sine(float(degrees))
     assert abs(Fraction(float(cosine[0])) - exact[0]) < Fraction(1, 10**15)
     assert abs(Fraction(float(sine[0])) - exact[1]) < Fraction(1, 10**15)
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_ranges_are_no_wider_than_needed(case: int) -> None:
+    """Off any lines, by what a step between two angles can hide, and no more."""
+    plane, begin, end = _random_arcs(12)[case]
+    turn = Turn(plane, begin, end)
+    size = plane[0] * plane[1]
+    pixel, row, column = (
+        part.reshape(-1)
+        for part in np.meshgrid(np.arange(size), range(plane[0]), range(plane[1]), indexing="ij")
+    )
+    first, last = np.random.default_rng(case).uniform(0, 1, (2, len(pixel)))
+    low, high = weight_ranges(turn, pixel, row, column, first, last)
+    i, j = (part[pixel][:, None] for part in turn.offsets)
+    way = np.linspace(0.0, turn.turn, 400)[None]
+    down, right = turn.sources(i, j, way)
+    offs = tent(down - row[:, None]) * tent(right - column[:, None])
+    offs = offs - (first[:, None] + (last - first)[:, None] * (way / turn.turn))
+    least, most = offs.min(axis=1), offs.max(axis=1)
+    radius = np.hypot(i, j)[:, 0]
+    # Ten steps or more; near kinks the weight is followed exactly.
+    room = 3e-9 * (1 + radius) + (radius**2 + 8 * radius) * (turn.turn / 5) ** 2 / 4
+    assert (low <= least).all()
+    assert (high >= most).all()
+    assert (low >= least - room).all()
+    assert (high <= most + room).all()
+    far = (abs(down - row[:, None]) >= 2).all(axis=1)
+    assert (abs(low + np.maximum(first, last))[far] < 1e-12).all()
+    assert (abs(high + np.minimum(first, last))[far] < 1e-12).all()
+
+
+def test_no_pixel_no_range() -> None:
+    nothing = np.zeros(0, dtype=np.int64)
+    found = weight_ranges(Turn((3, 3), 0.0, 1.0), nothing, nothing, nothing, *[np.zeros(0)] * 2)
+    assert [side.shape for side in found] == [(0,), (0,)]
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_where_sources_are(case: int) -> None:
+    """On both axes, by the definition, and their ranges as near as eight steps can tell."""
+    plane, begin, end = _random_arcs(20)[case]
+    turn = Turn(plane, begin, end)
+    assert turn.turn >= np.radians(np.longdouble(end) - np.longdouble(begin)) > turn.turn - 1e-13
+    (row, column), (i, j) = np.divmod(np.arange(plane[0] * plane[1]), plane[1]), turn.offsets
+    assert (i + (plane[0] - 1) / 2).tolist() == row.tolist()
+    assert (j + (plane[1] - 1) / 2).tolist() == column.tolist()
+    angles = np.radians(np.linspace(np.longdouble(begin), np.longdouble(end), 600))[None]
+    i, j = i[:, None], j[:, None]
+    exact = [
+        i * np.cos(angles) - j * np.sin(angles) + (plane[0] - 1) / 2,
+        i * np.sin(angles) + j * np.cos(angles) + (plane[1] - 1) / 2,
+    ]
+    found = turn.sources(i, j, np.linspace(0.0, turn.turn, 600)[None])
+    radius = np.hypot(i, j)[:, 0]
+    for axis, (low, high) in enumerate(turn.ranges()):
+        assert np.allclose(found[axis], exact[axis].astype(np.float64), rtol=0, atol=1e-12)
+        assert (low <= exact[axis].min(axis=1) + SNAP).all()
+        assert (high >= exact[axis].max(axis=1) - SNAP).all()
+        room = radius * ((turn.turn / 8) ** 2 / 8 + 1e-12) + 1.1e-9 + radius * turn.turn**2 / 600**2
+        assert (low >= exact[axis].min(axis=1) - room).all()
+        assert (high <= exact[axis].max(axis=1) + room).all()
+        assert (low >= (plane[axis] - 1) / 2 - radius - 1e-9).all()
+        assert (high <= (plane[axis] - 1) / 2 + radius + 1e-9).all()
+
+
+def test_a_coordinate_near_a_grid_line_lies_on_it() -> None:
+    given = np.array([2.0, 2 + 0.9e-9, 3 - 0.9e-9, 2 + 1.1e-9, 3 - 1.1e-9, -0.9e-9])
+    assert snapped(given).tolist() == [2.0, 2.0, 3.0, 2 + 1.1e-9, 3 - 1.1e-9, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("plane", "begin", "end"), [((6, 5), 0.0, 90.0), ((5, 3), -8.0, 2.0), ((9, 9), 200.0, 215.0)]
+)
+def test_every_kink_is_an_end_of_a_step(plane: tuple[int, int], begin: float, end: float) -> None:
+    """Where a source crosses a grid line next to the neighbour, or the neighbour's own."""
+    turn, rng = Turn(plane, begin, end), np.random.default_rng(0)
+    pixel = rng.integers(0, plane[0] * plane[1], 60)
+    row, column = rng.integers(0, plane[0], 60), rng.integers(0, plane[1], 60)
+    i, j = (part[pixel] for part in turn.offsets)
+    way = _ways(turn, i, j, row, column)
+    assert (way[:, 0] == 0).all()
+    assert (way[:, -1] == turn.turn).all()
+    assert (np.diff(way, axis=1) >= 0).all()
+    assert np.diff(way, axis=1).max() <= turn.turn / 3
+    fine = np.linspace(0.0, turn.turn, 2000)
+    crossings = 0
+    down, right = turn.sources(i[:, None], j[:, None], fine[None])
+    for value, line in ((down, row), (right, column)):
+        for beside in (-1, 0, 1):
+            above = value > (line + beside)[:, None]
+            for k, at in zip(*np.nonzero(above[:, 1:] != above[:, :-1]), strict=True):
+                crossings += 1
+                inside = (way[k] >= fine[at] - 1e-9) & (way[k] <= fine[at + 1] + 1e-9)
+                assert inside.any()
+    assert crossings > 9
+
+
+def test_how_far_a_weight_is_from_a_line_between_two_angles() -> None:
+    """No kink, one on each side of a coordinate, and one in both, for which products count."""
+    step, radius = np.array([[0.1]]), np.array([[2.0]])
+    bend, smooth = 2.0 * 0.01 / 8, (4.0 + 8.0) * 0.01 / 8
+
+    def between(u: tuple[float, float], v: tuple[float, float]) -> float:
+        return float(_between(np.array([u]), np.array([v]), step, radius)[0, 0])
+
+    away = (0.3, 0.4)
+    assert between(away, away) == pytest.approx(1.001 * smooth)
+    for kink in (-1.0, 0.0, 1.0):
+        for u in ((kink - 0.1, kink + 0.2), (kink + 0.2, kink - 0.1), (kink - 0.2, kink + 0.1)):
+            one = 2 * (2 * 0.1 + bend)
+            assert between(u, away) == pytest.approx(1.001 * (smooth + one))
+            assert between(away, u) == pytest.approx(1.001 * (smooth + one))
+            both = 1.001 * (smooth + 2 * one + one**2)
+            assert between(u, (kink + 0.1, kink - 0.3)) == pytest.approx(both)
+        for beside in (kink + 0.9 * bend, kink - 0.9 * bend):
+            further = beside + np.sign(beside - kink) * 0.1
+            near = 1.001 * (smooth + 2 * bend)
+            assert between((beside, further), away) == pytest.approx(near)
+            assert between((further, beside), away) == pytest.approx(near)
+        for beside in (kink + 1.1 * bend, kink - 1.1 * bend):
+            further = beside + np.sign(beside - kink) * 0.1
+            assert between((beside, further), away) == pytest.approx(1.001 * smooth)
+    across = between((-0.2, 1.1), away)
+    assert across == pytest.approx(1.001 * (smooth + 2 * (0.4 + bend) + 2 * (0.2 + bend)))
