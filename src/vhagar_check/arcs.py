@@ -4,12 +4,10 @@ At `s` of the way from one end of the arc to the other, the weight of a pixel's 
 
     (1 - s) first + s last + low  <=  weight  <=  (1 - s) first + s last + high.
 
-A linear function of the weights is then largest at one of the two ends. Either `first` and `last`
-are the weights at the ends, or both are 0; which of the two is tighter is decided for each pixel.
-`turn_ranges` finds `low` and `high` for either, so what is decided here can make bounds loose but
-not wrong. Certificates rely on the choice of the search, which is repeated: it compares the ranges
-of a source that moves evenly along the straight line between its ends, with room for how far the
-true one is from it.
+A linear function of the weights is then largest at one of the two ends. `first` and `last` are the
+weights at the ends for pixels whose sources stay inside the image, and 0 for others. This choice
+and that of the pixels that are capped are the search's, whose certificates rely on them; whatever
+is chosen, the bounds hold: `turn_ranges` finds `low` and `high` for any lines.
 """
 
 from __future__ import annotations
@@ -54,13 +52,13 @@ class Arc:
 @dataclass(frozen=True, eq=False)
 class _Ways:
     """The rows and the columns of the pixels' sources, `(2, pixels)`: at both ends of the arc, and
-    between which they are; `error`, `(pixels,)`, bounds how far they are from moving evenly."""
+    between which they are; `bend`, `(pixels,)`, bounds how far they are from moving evenly."""
 
     begin: Floats
     end: Floats
     low: Floats
     high: Floats
-    error: Floats
+    bend: Floats
     last: Floats  # row and column of the image, `(2, 1)`
 
     @property
@@ -77,7 +75,7 @@ class _Ways:
         """The ways of some pixels, each measured from a row and a column."""
         parts = (self.begin, self.end, self.low, self.high)
         begin, end, low, high = (part[:, pixel] - line for part in parts)
-        return _Ways(begin, end, low, high, self.error[pixel], self.last)
+        return _Ways(begin, end, low, high, self.bend[pixel], self.last)
 
 
 def offsets(plane: tuple[int, int]) -> tuple[Floats, Floats]:
@@ -91,15 +89,12 @@ def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
     ways = _ways(turn)
     pixel, row, column = _neighbours(ways)
     near = ways.of(pixel, np.stack([row, column]))
-    tighter, large = _choices(near, pixel, len(ways.inside))
-    joined = ways.inside & tighter
-    capped = ~joined & large
-    first, last = (
-        np.where(joined[pixel], tent(part).prod(axis=0), 0.0) for part in (near.begin, near.end)
-    )
+    joined = ways.inside[pixel]
+    first, last = (np.where(joined, tent(end).prod(axis=0), 0.0) for end in (near.begin, near.end))
     low, high = weight_ranges(turn, pixel, row, column, first, last)
+    capped = ~ways.inside & _is_large(near, pixel, high, len(ways.inside))
     # At an angle at which a pixel is black, all its weights are 0.
-    low = np.where(ways.inside[pixel], low, np.minimum(low, 0.0))
+    low = np.where(joined, low, np.minimum(low, 0.0))
     high = np.where(capped[pixel], 0.0, high)
     source = row * plane[1] + column
     order = np.argsort(source, kind="stable")
@@ -136,44 +131,9 @@ def _neighbours(ways: _Ways) -> tuple[Index, Index, Index]:
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def _choices(near: _Ways, pixel: Index, count: int) -> tuple[Mask, Mask]:
-    """Mark the pixels that lines between the weights at both ends bound more tightly than plain
-    ranges do, and those of which being at most white says more than their largest weights do."""
-
-    def total(values: Floats) -> Floats:
-        return np.bincount(pixel, values, minlength=count).astype(np.float64)
-
-    error = 2 * near.error
-    s = _knots(near)
-    down, right = tent(near.begin[..., None] + s * (near.end - near.begin)[..., None])
-    first, last = (down[:, k] * right[:, k] for k in (0, -1))
-    least, most = _extremes(down, right, 0.0 * s)
-    below, above = _extremes(down, right, first[:, None] + s * (last - first)[:, None])
-    farthest = np.maximum(abs(near.low), abs(near.high))
+def _is_large(near: _Ways, pixel: Index, high: Floats, count: int) -> Mask:
+    """Mark the pixels that the bound on white bounds better than their largest weights do, as the
+    search finds them."""
     nearest = np.maximum(0.0, np.maximum(near.low, -near.high))
-    least = np.maximum(least - error, tent(farthest).prod(axis=0))
-    most = np.minimum(most + error, tent(nearest).prod(axis=0))
-    below = np.maximum(below - error, least - np.maximum(first, last))
-    above = np.minimum(above + error, most - np.minimum(first, last))
-    return total(above - below) <= total(most - least), total(most) > _LARGEST_SUM
-
-
-def _knots(near: _Ways) -> Floats:
-    """The shares of the way, ascending from 0 to 1, between which both tents are linear."""
-    with np.errstate(all="ignore"):
-        kinks = [(kink - near.begin) / (near.end - near.begin) for kink in (-1.0, 0.0, 1.0)]
-    found = np.clip(np.nan_to_num(np.concatenate(kinks)), 0.0, 1.0)
-    ends = np.repeat([[0.0], [1.0]], found.shape[1], axis=1)
-    return np.sort(np.concatenate([found, ends]), axis=0).T
-
-
-def _extremes(down: Floats, right: Floats, line: Floats) -> tuple[Floats, Floats]:
-    """The range of `down * right - line`, whose parts are linear between columns."""
-    f, g, h = (part[:, :-1] for part in (down, right, line))
-    df, dg, dh = (np.diff(part, axis=1) for part in (down, right, line))
-    # Where the derivative `f dg + g df + 2 t df dg - dh` is 0, if it is so within the part.
-    with np.errstate(all="ignore"):
-        t = np.clip(np.nan_to_num((dh - f * dg - g * df) / (2 * df * dg)), 0.0, 1.0)
-    turns = (f + t * df) * (g + t * dg) - (h + t * dh)
-    values = np.concatenate([down * right - line, turns], axis=1)
-    return values.min(axis=1), values.max(axis=1)
+    most = np.minimum(high + 2 * near.bend, tent(nearest).prod(axis=0))
+    return np.asarray(np.bincount(pixel, most, minlength=count) > _LARGEST_SUM)

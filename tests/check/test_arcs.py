@@ -91,13 +91,13 @@ def test_no_exact_weight_leaves_its_bounds(
 
 
 def _random_arcs(count: int) -> list[tuple[tuple[int, int], float, float]]:
-    """Of all sizes, from quarter turns and from elsewhere, between 1e-4 and 15 degrees long."""
+    """Of all sizes, from quarter turns and from elsewhere, as long as the search's or shorter."""
     rng = np.random.default_rng(11)
     found = []
     for _ in range(count):
         height, width = rng.integers(1, 12, 2).tolist()
-        begin = float(rng.choice([rng.uniform(-300, 270), 90.0 * rng.integers(-4, 4)]))
-        found.append(((height, width), begin, begin + float(10 ** rng.uniform(-4, 1.2))))
+        begin = 90.0 * rng.integers(-4, 4) + float(rng.choice([0.0, rng.uniform(0, 80)]))
+        found.append(((height, width), begin, begin + float(10 ** rng.uniform(-3, 0.75))))
     return found
 
 
@@ -128,21 +128,41 @@ def test_no_looser_than_the_search(plane: tuple[int, int], begin: float, end: fl
     assert (ours.high <= theirs.high.toarray()[place] + 2.1e-9).all()
 
 
+@pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("tighter", [False, True])
 @pytest.mark.parametrize("case", [0, 2, 4])
-def test_whatever_is_chosen_the_bounds_hold(
-    case: int, tighter: bool, large: bool, monkeypatch: pytest.MonkeyPatch
+def test_whatever_is_capped_the_bounds_hold(
+    case: int, large: bool, inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plane, begin, end = CASES[case]
-
-    def chosen(near: object, pixel: object, count: int) -> tuple[np.ndarray, np.ndarray]:
-        return np.full(count, tighter), np.full(count, large)
-
-    monkeypatch.setattr("vhagar_check.arcs._choices", chosen)
+    monkeypatch.setattr(
+        "vhagar_check.arcs._is_large", lambda near, pixel, high, count: np.full(count, large)
+    )
+    if not inside:
+        nowhere = property(lambda ways: np.zeros(ways.low.shape[1], dtype=bool))
+        monkeypatch.setattr("vhagar_check.arcs._Ways.inside", nowhere)
     arc = arcs.arc_between(plane, begin, end)
+    assert arc.capped.any() == large
     for s in (0.0, 0.3, 0.5, 0.9, 1.0):
         _require_between(arc, _weights(plane, begin + s * (end - begin)), s)
+
+
+@pytest.mark.parametrize(
+    ("plane", "begin", "length", "count"),
+    [((21, 6), -6.52, 5.559, 4), ((10, 22), 0.0, 5.016, 10), ((3, 29), 180.0, 4.082, 6)],
+)
+def test_pixels_that_are_capped(
+    plane: tuple[int, int], begin: float, length: float, count: int
+) -> None:
+    """At the border, as long as arcs are pieces; nearly always those that the search caps."""
+    ours, theirs = (arc(plane, begin, begin + length) for arc in (arcs.arc_between, their_arc))
+    assert ours.capped.sum() == count
+    assert (ours.capped >= theirs.capped).all()
+    assert theirs.capped.sum() in (count, count - 2)
+    listed = ours.capped[ours.pixel]
+    assert (ours.high[listed] == 0).all()
+    assert (ours.low[listed] <= 0).all()
+    assert not ours.first[listed].any()
 
 
 @pytest.mark.parametrize(("plane", "begin", "end"), [CASES[0], CASES[4], CASES[6]])

@@ -1202,8 +1202,8 @@ CHECKER = {
     ),
     "a checker that forgets that pixels turn black on the way": _tested(
         "vhagar_check.arcs",
-        "low = np.where(ways.inside[pixel], low, np.minimum(low, 0.0))",
-        "low = np.where(ways.inside[pixel], low, low)",
+        "low = np.where(joined, low, np.minimum(low, 0.0))",
+        "low = np.where(joined, low, low)",
         "tests/check/test_arcs.py",
     ),
     "a checker that reads the first of two claims": _tested(
