@@ -165,6 +165,70 @@ FORMS: dict[str, Form] = {
     "normalisation: its own epsilon": yes(
         node("BatchNormalization", f32(2), f32(2), f32(2), [1e-05, 0.5]), shape=IMAGE
     ),
+    "gemm: one float of two": no(
+        "double precision", node("Gemm", np.array([[0.5, 0.1]] * 6), alpha=2.0)
+    ),
+    "gemm: doubles": yes(lambda b: b("Gemm", "x", b("Cast", b.drawn(6, 3), to=1))),
+    "gemm: one weight": yes(lambda b: b("Add", "x", b("Gemm", "x", b.drawn(6, 1)))),
+    "gemm: a bias and a number": yes(node("Gemm", f32(6, 3), 0.25, beta=0.5)),
+    "matmul: one by one": yes(
+        lambda b: b("MatMul", b("Unsqueeze", "x", b.integers(2)), b.drawn(1, 3))
+    ),
+    "matmul: one row": yes(node("MatMul", f32(5, 3)), shape=["batch", 1, 5]),
+    "matmul: without a batch, three dimensions": no(
+        "vector by", node("MatMul", f32(1, 3, 6), first=True), shape=[6]
+    ),
+    "matmul: on rows without a batch": no(
+        "does not fit", node("MatMul", f32(3, 5), first=True), [6]
+    ),
+    "matmul: many rows": no(
+        "too large", lambda b: b("MatMul", "x", b.constant(np.zeros((1, 64)))), ["batch", 2**17, 1]
+    ),
+    "matmul: many weights": no(
+        "too large",
+        lambda b: b("MatMul", b.constant(np.zeros((64, 64))), "x"),
+        ["batch", 2**11, 64, 1],
+    ),
+    "div": yes(node("Div", [3.0, 7, -9, 11, 13, 0.5])),
+    "mul": yes(node("Mul", f32(6))),
+    "sub": yes(node("Sub", f32(6))),
+    "add: both": yes(lambda b: b("Add", b("Neg", "x"), b("Gemm", "x", b.drawn(6, 6)))),
+    "sub: both": yes(lambda b: b("Sub", b("Neg", "x"), b("Gemm", "x", b.drawn(6, 6)))),
+    "normalisation: of vectors": yes(
+        node("BatchNormalization", *[f32(6)] * 3, np.full(6, 0.5, np.float32))
+    ),
+    "normalisation: of one number": no(
+        "four numbers", node("BatchNormalization", *[[1.0]] * 4), [6]
+    ),
+    "normalisation: per channel": yes(
+        node("BatchNormalization", f32(2), f32(2), f32(2), [0.5, 0.25], spatial=1), IMAGE, 8
+    ),
+    "concat: three": yes(
+        lambda b: b("Concat", b.drawn(1, 2, 1), "x", b("Neg", "x"), axis=2), shape=ROWS
+    ),
+    "concat: channels": yes(
+        lambda b: b("Concat", "x", b.drawn(1, 1, 4, 4), "x", axis=1), shape=IMAGE
+    ),
+    "concat: one infinity": no("constants", node("Concat", [[np.inf, 0.0]], axis=1)),
+    "concat: far too large": no(
+        "too large", lambda b: b("Concat", "x", "x", "x", axis=1), ["batch", 2**21]
+    ),
+    "where: both are constants": no(
+        "constant condition", lambda b: b("Where", "x", b.drawn(6), b.drawn(6))
+    ),
+    "where: smaller": yes(
+        lambda b: b("Where", b.constant([[1], [0]], np.bool_), "x", b("ReduceMean", "x", axes=[1])),
+        ROWS,
+    ),
+    "where: of rows": yes(
+        lambda b: b("Where", b.constant([[1], [0]], np.bool_), b("ReduceMean", "x", axes=[2]), "x"),
+        ROWS,
+    ),
+    "pad: anyhow": no("anyhow", node("Pad", [0, 1, 0, 1], mode="anyhow")),
+    "pad: channels": yes(node("Pad", [0, 1, 0, 2, 0, 0, 1, 0], 0.5), IMAGE),
+    "pad: by an empty number": yes(node("Pad", [0, 1, 0, 2], "")),
+    "pad: far too large": no("too large", node("Pad", [0, 2**22, 0, 0])),
+    "pad: large and cut off": no("too large", node("Pad", [0, 2**23, 0, -(2**23)])),
 }
 
 

@@ -134,7 +134,6 @@ FORMS: dict[str, Form] = {
     "depth to space, rows first": yes(
         node("DepthToSpace", blocksize=2, mode="CRD"), shape=["batch", 12, 2, 1]
     ),
-    "resize: sizes": yes(node("Resize", "", "", [1, 1, 6, 2]), shape=TALL),
     "resize: axes": yes(node("Resize", "", [2.0, 3.0], axes=[-1, 2]), shape=TALL, opset=18),
     "resize: old": yes(node("Resize", [1.0, 1, 2, 3]), shape=TALL, opset=10),
     "upsample: old": yes(node("Upsample", scales=[1.0, 1, 2, 3]), shape=TALL, opset=8),
@@ -175,6 +174,35 @@ FORMS: dict[str, Form] = {
         for way in ("half_pixel", "asymmetric", "pytorch_half_pixel")
         for rounding in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
     },
+    "resize: whole sizes": yes(node("Resize", "", "", [1, 1, 6, 2]), TALL),
+    "resize: no scales": yes(
+        lambda b: b("Resize", "x", "", b.constant(np.zeros(0)), b.integers(1, 1, 3, 4)), TALL
+    ),
+    "resize: corners": no(
+        "nearest entry",
+        node("Resize", "", [1.0, 1, 2, 2], coordinate_transformation_mode="align_corners"),
+        IMAGE,
+    ),
+    "resize: linear before": no("nearest", node("Resize", [1.0, 1, 2, 2], mode="linear"), TALL, 10),
+    "split: the first axis": yes(node("Split", [1])),
+    "split: an empty part": no(
+        "empty value", lambda b: b("Split", "x", b.integers(0, 6), axis=1, outputs=2)[1]
+    ),
+    "gather: from a table": no(
+        "too large", node("Gather", np.zeros(2**17, dtype=np.int64), axis=1), ["batch", 6, 64]
+    ),
+    "tile: astronomically": no("too large", node("Tile", [1, 2**30])),
+    "blocks: of one": yes(node("SpaceToDepth", blocksize=1), IMAGE),
+    "blocks: one pixel": yes(node("SpaceToDepth", blocksize=4), IMAGE),
+    "blocks of three": yes(node("SpaceToDepth", blocksize=3), ["batch", 1, 3, 6]),
+    "depth of three": yes(node("DepthToSpace", blocksize=3), ["batch", 9, 1, 2]),
+    "reshape: zero, allowed": yes(node("Reshape", [1, 6], allowzero=1), opset=14),
+    "reshape: one": no("does not fit", node("Reshape", [1, 0, 7])),
+    "reshape: all of it": yes(node("Reshape", [-1, 6])),
+    "reshape: nothing": no("does not fit", node("Reshape", [-1, 0, -7])),
+    "squeeze: one of two": no("not of size 1", node("Squeeze", [1, 2]), ["batch", 1, 6]),
+    "squeeze: by default": yes(lambda b: b("Add", b("Squeeze", "x"), b.drawn(1, 6)), [1, 1, 6, 1]),
+    "unsqueeze: eight": yes(node("Unsqueeze", [1, 2, 3, 4, 5, 6, 7, 8])),
 }
 
 

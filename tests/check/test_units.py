@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .forms import Case, Form, f32, no, node, yes
+from .forms import IMAGE, Case, Form, f32, no, node, yes
 from .graphs import Build
 
 
@@ -17,6 +17,12 @@ def _extreme(kind: str, sizes: list[int], limits: int) -> Case:
         return str(b(kind, *values, *(b.drawn(4) for _ in range(limits))))
 
     return build
+
+
+def _both(b: Build, name: str) -> str:
+    """A value beside what a pool makes of it."""
+    pool = b("Flatten", b("MaxPool", name, kernel_shape=[2, 2]))
+    return str(b("Concat", pool, b("Flatten", name), axis=1))
 
 
 FORMS: dict[str, Form] = {
@@ -60,6 +66,29 @@ FORMS: dict[str, Form] = {
         for sizes in ([4], [4, 4], [4, 1], [1, 4], [4, 1, 4])
         for limits in (0, 1, 2)
     },
+    "pool after its relu": yes(
+        lambda b: b("MaxPool", b("Relu", b("Sub", "x", b.constant(0.5))), kernel_shape=[2, 3]),
+        IMAGE,
+    ),
+    "pool after a passed relu": yes(
+        lambda b: b("GlobalMaxPool", b("Identity", b("Relu", b("Sub", "x", b.constant(0.5))))),
+        IMAGE,
+    ),
+    "pool beside its relu": yes(
+        lambda b: _both(b, b("Relu", b("Sub", "x", b.constant(0.5)))), IMAGE
+    ),
+    "pool of another": no(
+        "places", lambda b: b("MaxPool", "x", kernel_shape=[1, 1], outputs=2)[0], IMAGE
+    ),
+    "slopes of each channel": yes(lambda b: b("PRelu", b("Neg", "x"), b.drawn(2, 1, 1)), IMAGE),
+    "leaky: by default, below": yes(lambda b: b("LeakyRelu", b("Mul", "x", b.constant(-999.0)))),
+    "clip: attributes": yes(node("Clip", min=0.25, max=0.5), opset=8),
+    "clip: an attribute": yes(node("Clip", max=0.5), opset=8),
+    "hard sigmoid": yes(node("HardSigmoid", alpha=0.75, beta=0.125)),
+    "threshold: by default": no("jumps", node("ThresholdedRelu")),
+    "extreme: far too large": no("too large", lambda b: b("Max", *["x"] * 3), ["batch", 2**21]),
+    "pool: uneven": yes(node("MaxPool", kernel_shape=[3, 3], pads=[1, 1, 0, 0]), IMAGE),
+    "pool: one each": yes(node("MaxPool", kernel_shape=[1, 1], strides=[2, 1]), IMAGE),
 }
 
 

@@ -178,6 +178,62 @@ FORMS: dict[str, Form] = {
             ("another", {"axis": 1}, "not understood"),
         )
     },
+    "conv: rows, one by one": yes(node("Conv", f32(3, 2, 2), pads=[1, 0]), shape=ROWS),
+    "conv: an empty bias": yes(node("Conv", f32(3, 2, 2), ""), shape=ROWS),
+    "transposed: an empty bias": yes(node("ConvTranspose", f32(2, 3, 2, 1), ""), shape=IMAGE),
+    "transposed: wide": yes(node("ConvTranspose", f32(2, 3, 1, 3)), shape=["batch", 2, 2, 3]),
+    "transposed: one pixel": yes(
+        node("ConvTranspose", f32(2, 3, 1, 1), pads=[1, 2, 2, 1]), shape=IMAGE
+    ),
+    "pool: rounded down": yes(node("MaxPool", kernel_shape=[3, 3], strides=[2, 3]), shape=IMAGE),
+    "pool: rounded up, valid": no(
+        "in two ways",
+        node("MaxPool", kernel_shape=[3, 3], strides=[2, 3], ceil_mode=1, auto_pad="VALID"),
+        shape=IMAGE,
+    ),
+    "pool: rounded up, one by one": yes(
+        node("MaxPool", kernel_shape=[3, 3], ceil_mode=1), shape=IMAGE
+    ),
+    "pool: padded behind": yes(
+        node("MaxPool", kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 1, 1], ceil_mode=1),
+        shape=IMAGE,
+        opset=22,
+    ),
+    "mean pool: without the padding": yes(
+        node("AveragePool", kernel_shape=[2, 3], pads=[1, 1, 0, 1]), shape=IMAGE
+    ),
+    "pool: one empty window": no(
+        "without any entry",
+        node("MaxPool", kernel_shape=[1, 1], pads=[0, 0, 0, 1], strides=[1, 4]),
+        shape=IMAGE,
+    ),
+    "pool: same, an odd total": yes(
+        node("MaxPool", kernel_shape=[4, 4], strides=[1, 1], auto_pad="SAME_UPPER"), shape=IMAGE
+    ),
+    "conv: much padding": no(
+        "too large", node("Conv", f32(2, 2, 1, 1), pads=[2000] * 4), shape=IMAGE
+    ),
+    "conv: many filters": no(
+        "too large", node("Conv", f32(300, 2, 1, 1), pads=[60] * 4), shape=IMAGE
+    ),
+    "transposed: far too large": no(
+        "too large", node("ConvTranspose", f32(2, 3, 1, 1), strides=[500, 500]), shape=IMAGE
+    ),
+    "pool: large kernels": no(
+        "too large", node("MaxPool", kernel_shape=[60, 60], pads=[59] * 4), shape=IMAGE
+    ),
+    "global means": yes(node("GlobalAveragePool"), shape=IMAGE),
+    "global means of rows": yes(node("GlobalAveragePool"), shape=ROWS),
+    "global maxima": yes(node("GlobalMaxPool"), shape=IMAGE),
+    "global maxima of a volume": yes(node("GlobalMaxPool"), shape=["batch", 2, 1, 3, 2]),
+    "reduction: by default": yes(
+        lambda b: b("Sub", "x", b("ReduceMean", "x", axes=[1])), shape=IMAGE
+    ),
+    "reduction: no axes, but nothing to do": yes(
+        lambda b: b("ReduceMean", "x", b.integers(1), noop_with_empty_axes=1), ROWS, 18
+    ),
+    "largest": yes(node("ReduceMax", axes=[1], keepdims=0), shape=IMAGE),
+    "smallest": yes(node("ReduceMin", axes=[-1]), shape=IMAGE),
 }
 
 

@@ -27,7 +27,7 @@ _KEPT = {
 # answer for a module that is not here.
 _OF_CHECKER = {
     "affine": "affine moved",
-    "arithmetic": "arithmetic",
+    "arithmetic": "arithmetic graph",
     "arcs": "arcs",
     "box_proofs": "box_proofs",
     "box_supports": "box_supports",
@@ -65,7 +65,7 @@ _OF_CHECKER = {
     "rational": "rational proofs cuts",
     "regions": "regions refinements",
     "schema": "model_files fields",
-    "selections": "selections folding",
+    "selections": "selections graph folding",
     "sparse": "sparse",
     "spectral": "spectral_region",
     "spectral_prover": "spectral_prover",
@@ -74,10 +74,10 @@ _OF_CHECKER = {
     "tree": "tree bookkeeping box_proofs",
     "turn_ranges": "arcs",
     "turning": "turning numbers moved",
-    "units": "units",
+    "units": "units graph",
     "verdict": "claims",
     "whole_numbers": "whole_numbers",
-    "windows": "windows",
+    "windows": "windows graph",
     "witnesses": "witnesses",
 }
 
