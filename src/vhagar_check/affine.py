@@ -27,7 +27,8 @@ _MOST_EXACT = 2**20
 class BoxAffine(Piece):
     """`x_p = matrix x + directions e + offset`, `lower <= e <= upper`.
 
-    Weights of the matrix other than 0 and 1 may be wrong by `error`.
+    Weights of the matrix other than 0 and 1 may be wrong by `error`. If they may, `first` is the
+    piece that has this matrix and this offset, and whose images are known better.
     """
 
     domain: Domain
@@ -37,6 +38,7 @@ class BoxAffine(Piece):
     lower: Floats
     upper: Floats
     error: float = 0.0
+    first: Piece | None = None
     stays = False
 
     def __post_init__(self) -> None:
@@ -193,6 +195,19 @@ class BoxAffine(Piece):
         self._require_inside(parameters)
         image = self.matrix.times(x) + self.directions.times(np.array(parameters)) + self.offset
         return image - self._room, image + self._room
+
+    def near_image(
+        self, x: list[Fraction], parameters: list[float]
+    ) -> tuple[list[Fraction], Fraction]:
+        self._require_inside(parameters)
+        if self.first is None:
+            return super().near_image(x, parameters)
+        image, error = self.first.near_image(x, [])
+        part = self.directions
+        entries = zip(part.row.tolist(), part.column.tolist(), part.weight.tolist(), strict=True)
+        for row, column, weight in entries:
+            image[row] += Fraction(weight) * Fraction(parameters[column])
+        return image, error
 
     def _require_inside(self, parameters: list[float]) -> None:
         given = np.array(parameters)

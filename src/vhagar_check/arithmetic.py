@@ -32,7 +32,8 @@ def gemm(reader: Reader, node: Node) -> Wire:
 
 def _times(node: Node, values: Floats, factor: float) -> Floats:
     """Scale constants exactly: products of float32 numbers fit into float64, others are refused."""
-    single = values.astype(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32).astype(np.float64)
     if factor != 1.0 and not ((single == values).all() and math.isfinite(factor)):
         raise node.refused("scales constants of double precision")
     return values * factor

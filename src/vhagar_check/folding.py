@@ -163,8 +163,8 @@ def _whole(node: Node, left: Constant, right: Constant) -> Constant:
 
 def _exact(node: Node, a: Constant, b: Constant) -> Constant:
     """The result of an operation, refused unless float64 holds it exactly."""
-    single = all((part.astype(np.float32) == part).all() for part in (a, b))
     with np.errstate(all="ignore"):
+        single = all((part.astype(np.float32) == part).all() for part in (a, b))
         if node.kind in ("Add", "Sub"):
             b = b if node.kind == "Add" else -b
             found = a + b

@@ -6,6 +6,8 @@ the bounds come from the rows of the stage's whole matrix, which are unit rows p
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -193,6 +195,15 @@ def confidence_interval(
         box = leaving(network, k, box)
     least, most = _margins(network, *box, label)
     return float(least.min()), float(most.min())
+
+
+def steepness(network: Network, label: int) -> float:
+    """By how much at most the confidence in a class changes for each unit that the inputs do."""
+    change = np.ones(math.prod(network.input_shape))
+    with np.errstate(all="ignore"):
+        for layer in itertools.chain.from_iterable(network.stages):
+            (change,) = layer.forward(layer.size, change[None]) * (1 + 1e-9) + TINY
+    return float((change[label] + np.delete(change, label).max()) * (1 + 1e-9))
 
 
 def score_size(network: Network, low: Floats, high: Floats) -> float:

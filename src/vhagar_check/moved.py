@@ -16,7 +16,7 @@ from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import Floats, gamma
 from vhagar_check.pieces import Domain, Piece, Span, everywhere
-from vhagar_check.turning import turn_weights
+from vhagar_check.turning import precise_weights, turn_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,7 @@ class Turned(Piece):
 
     domain: Domain
     weights: Floats  # (size, size)
+    degrees: float
 
     def __post_init__(self) -> None:
         black = ~self.weights.any(axis=1)
@@ -116,6 +117,18 @@ class Turned(Piece):
         room = gamma(len(x) + 64) * (self.weights.sum(axis=1) + 1) * self.magnitude
         return image - room, image + room
 
+    def near_image(
+        self, x: list[Fraction], parameters: list[float]
+    ) -> tuple[list[Fraction], Fraction]:
+        _, height, width = self.domain.image
+        low = self.domain.ends[0]
+        image = [Fraction(0) if any(row) else low for row in self.weights.tolist()]
+        for pixel, source, weight in precise_weights((height, width), self.degrees):
+            for channel in range(0, len(x), height * width):
+                image[channel + pixel] += weight * x[channel + source]
+        # Four weights, each of a pixel of at most this magnitude.
+        return image, Fraction(self.magnitude) * (height + width) / 2**89
+
 
 def turned(domain: Domain, degrees: float) -> Piece:
     """The piece of a rotation by one angle, which is exact if it only moves whole pixels."""
@@ -123,7 +136,7 @@ def turned(domain: Domain, degrees: float) -> Piece:
     source = np.where(weights.any(axis=1), weights.argmax(axis=1), -1)
     taken = source[source >= 0]
     whole = ((weights == 0.0) | (weights == 1.0)).all() and len(np.unique(taken)) == len(taken)
-    return Moved(domain, source) if whole else Turned(domain, weights)
+    return Moved(domain, source) if whole else Turned(domain, weights, degrees)
 
 
 # The support of a range of angles is bounded arc by arc: on each arc the outermost pixel moves by
@@ -204,6 +217,11 @@ class TurnedBetween(Piece):
 
     def image_interval(self, x: Floats, parameters: list[float]) -> tuple[Floats, Floats]:
         return self._at(parameters).image_interval(x, [])
+
+    def near_image(
+        self, x: list[Fraction], parameters: list[float]
+    ) -> tuple[list[Fraction], Fraction]:
+        return self._at(parameters).near_image(x, [])
 
     def _at(self, parameters: list[float]) -> Piece:
         if len(parameters) != 1 or not self.span[0] <= parameters[0] <= self.span[1]:

@@ -109,7 +109,8 @@ def _on_top(piece: Piece, name: str, span: Span, domain: Domain) -> Piece:
     else:
         directions = Sparse.picking(np.arange(size))
         lower, upper = (np.full(size, sign * span[1]) for sign in (-1.0, 1.0))
-    return BoxAffine(domain, matrix, directions, offset, lower, upper, error)
+    first = piece if error else None
+    return BoxAffine(domain, matrix, directions, offset, lower, upper, error, first)
 
 
 def _call(text: str) -> tuple[str, list[Span]]:

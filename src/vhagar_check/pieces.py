@@ -136,6 +136,12 @@ class Piece(ABC):
         """Bounds on a perturbed input that is not rational."""
         raise Rejected("this perturbation's image is known exactly")
 
+    def near_image(
+        self, x: list[Fraction], parameters: list[float]
+    ) -> tuple[list[Fraction], Fraction]:
+        """A perturbed input that is not rational, nearly, and a bound on its entries' errors."""
+        raise Rejected("this perturbation's image is known exactly")
+
     def linear_change(self) -> tuple[Floats, Floats] | None:
         """`C` and its entries' errors if `x - x_p = C x` for all pairs; else None."""
         return None

@@ -8,8 +8,10 @@ are `step` radians apart
 - `u` and `v` are within `R step**2 / 8` of the straight line between their values there, since
   their second derivatives are at most R, so they pass a kink by no more than that;
 - where no tent has a kink, the second derivative of the weight is at most `R**2 + 4 R` (with room
-  for tents that are continued a little beyond a kink), so the weight is within `step**2 / 8` times
-  that of the straight line between its values.
+  for tents that are continued beyond a kink), so the weight is within `step**2 / 8` times
+  that of the straight line between its values;
+- a tent differs from the one that is continued beyond a kink by at most twice the distance from
+  it, and a product of two tents by at most the sum of their differences and the product of these.
 
 Nothing depends on where the kinks are: an interval around one that was missed gets a wide range.
 """
@@ -110,7 +112,7 @@ def weight_ranges(
     u, v = arc.sources(i[:, None], j[:, None], way)
     u, v = u - row[:, None], v - column[:, None]
     line = first[:, None] + (last - first)[:, None] * (way / arc.turn)
-    offs = _tent(u) * _tent(v) - line
+    offs = tent(u) * tent(v) - line
     # Every weight belongs to a coordinate that may be rounded, and moved to a grid line.
     exact = np.where(radius > 0, 4 * _ROUNDING * (radius + 1) + 2.01 * SNAP, 0.0)[:, None]
     error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact
@@ -127,12 +129,12 @@ def _product_range(arc: Turn, pixel: Index, row: Index, column: Index) -> tuple[
     least, most = np.ones(len(pixel)), np.ones(len(pixel))
     for (low, high), line in zip(arc.ranges(), (row, column), strict=True):
         begin, end = low[pixel] - line, high[pixel] - line
-        least = least * np.minimum(_tent(begin), _tent(end))
-        most = most * _tent(np.maximum(0.0, np.maximum(begin, -end)))
+        least = least * np.minimum(tent(begin), tent(end))
+        most = most * tent(np.maximum(0.0, np.maximum(begin, -end)))
     return np.maximum(least - _ROUNDING, 0.0), np.minimum(most + _ROUNDING, 1.0)
 
 
-def _tent(distance: Floats) -> Floats:
+def tent(distance: Floats) -> Floats:
     return np.maximum(0.0, 1.0 - abs(distance))
 
 
@@ -162,12 +164,12 @@ def _between(u: Floats, v: Floats, step: Floats, radius: Floats) -> Floats:
     """How far a weight can be from the straight line between its values at two angles."""
     bend = radius * step**2 / 8
     smooth = (radius**2 + 4 * radius) * step**2 / 8
-    error = smooth
-    for part in (u, v):
+    kinked = [np.zeros_like(bend), np.zeros_like(bend)]
+    for k, part in enumerate((u, v)):
         low, high = np.minimum(part[:, 1:], part[:, :-1]), np.maximum(part[:, 1:], part[:, :-1])
         for kink in (-1.0, 0.0, 1.0):
             # By how much the nearer of two values on both sides of a kink lies beyond it.
             beyond = np.maximum(np.minimum(high - kink, kink - low), 0.0)
             touched = (low - bend < kink) & (kink < high + bend)
-            error = error + np.where(touched, 2 * (2 * beyond + bend), 0.0)
-    return np.asarray(1.001 * error)
+            kinked[k] += np.where(touched, 2 * (2 * beyond + bend), 0.0)
+    return np.asarray(1.001 * (smooth + kinked[0] + kinked[1] + kinked[0] * kinked[1]))

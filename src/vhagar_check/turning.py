@@ -8,6 +8,7 @@ within `1e-9` of a grid line lies on it, by definition.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache, lru_cache
 
@@ -19,6 +20,8 @@ from vhagar_check.layers import Floats
 _SNAP = Fraction(1, 10**9)
 _DOUBT = Fraction(1, 10**20)
 _TERMS = 40
+# Weights are rounded to multiples of this; it is far below what a float could tell.
+_GRAIN = 2**90
 
 
 @cache
@@ -55,8 +58,20 @@ def cosine_and_sine(degrees: float) -> tuple[Fraction, Fraction]:
 def turn_weights(image: tuple[int, int, int], degrees: float) -> Floats:
     """The matrix `(size, size)` of a rotation; a pixel that becomes black has an empty row."""
     channels, height, width = image
-    cosine, sine = cosine_and_sine(degrees)
     plane = np.zeros((height * width, height * width))
+    for pixel, source, weight in precise_weights((height, width), degrees):
+        plane[pixel, source] = float(weight)
+    return np.asarray(np.kron(np.eye(channels), plane), dtype=np.float64)
+
+
+def precise_weights(plane: tuple[int, int], degrees: float) -> Iterator[tuple[int, int, Fraction]]:
+    """Every pixel that does not become black with each of up to four sources, and their weights.
+
+    Both coordinates together err by less than `(rows + columns) 1e-30`, so a weight with its own
+    rounding does by less than `(rows + columns) 2**-91`.
+    """
+    height, width = plane
+    cosine, sine = cosine_and_sine(degrees)
     for row in range(height):
         for column in range(width):
             i, j = row - Fraction(height - 1, 2), column - Fraction(width - 1, 2)
@@ -66,8 +81,8 @@ def turn_weights(image: tuple[int, int, int], degrees: float) -> Floats:
                 continue
             for y, wy in _neighbours(down):
                 for x, wx in _neighbours(right):
-                    plane[row * width + column, y * width + x] = float(wy * wx)
-    return np.asarray(np.kron(np.eye(channels), plane), dtype=np.float64)
+                    weight = Fraction(round(wy * wx * _GRAIN), _GRAIN)
+                    yield row * width + column, y * width + x, weight
 
 
 def _snapped(coordinate: Fraction) -> Fraction:

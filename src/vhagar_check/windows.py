@@ -125,6 +125,8 @@ def _frame(node: Node, image: Shape, kernel: list[int], ceil: bool = False) -> _
     elif mode not in ("NOTSET", "VALID"):
         raise node.refused(f"has an unknown auto_pad {mode!r}")
     elif mode == "VALID":
+        if ceil:  # by ONNX's text this changes nothing, but runtimes round up
+            raise node.refused("rounds up without padding, which can be read in two ways")
         pads = [0] * 4
     padded = [image[k] + pads[k] + pads[k + 2] for k in (0, 1)]
     extents = []

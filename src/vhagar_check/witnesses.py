@@ -10,8 +10,9 @@ import numpy as np
 
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
-from vhagar_check.intervals import confidence_interval
+from vhagar_check.intervals import confidence_interval, steepness
 from vhagar_check.layers import Floats, Network
+from vhagar_check.pieces import Domain, Piece
 from vhagar_check.statement import Statement, toward
 
 
@@ -84,17 +85,41 @@ def _confidence_of_image(
         raise Rejected(f"the witness{toward(target)} has a parameter that is not finite")
     image = piece.exact_image(Exact.of(x).fractions(), parameters)
     _require_inside(statement, target, image, witness)
-    # If a certificate is about all inputs, the clip of affine maps is part of the network.
-    clips = statement.image is not None and statement.clip
-    if image is not None:
-        low, high = statement.domain.ends
-        image = [max(low, min(high, value)) for value in image] if clips else image
-        return _confidence(statement.network, Exact.of_fractions(image), target)
-    ends = piece.image_interval(x, parameters)
+    if image is None:
+        return _least_confidence(statement, target, piece, x, parameters)
+    image = _clipped(image, statement.domain) if _clips(statement) else image
+    return _confidence(statement.network, Exact.of_fractions(image), target)
+
+
+def _least_confidence(
+    statement: Statement, target: int, piece: Piece, x: Floats, parameters: list[float]
+) -> Fraction | float:
+    """A lower bound on the confidence at an image that is not rational.
+
+    Floats see which neurons are off, rationals how near to a tie the scores are.
+    """
+    network, domain, clips = statement.network, statement.domain, _clips(statement)
+    low, high = piece.image_interval(x, parameters)
     if clips:
-        least, most = (np.clip(end, statement.domain.low, statement.domain.high) for end in ends)
-        ends = least, most
-    return confidence_interval(statement.network, *ends, target)[0]
+        low, high = (np.clip(end, domain.low, domain.high) for end in (low, high))
+    certain = confidence_interval(network, low, high, target)[0]
+    steep = steepness(network, target)
+    if (certain > 0 and statement.image is None) or not math.isfinite(steep):
+        return certain  # what else is found takes its time, or says nothing
+    image, error = piece.near_image(Exact.of(x).fractions(), parameters)
+    image = _clipped(image, domain) if clips else image
+    nearly = _confidence(network, Exact.of_fractions(image), target) - Fraction(steep) * error
+    return certain if certain > nearly else nearly
+
+
+def _clips(statement: Statement) -> bool:
+    """Whether to clip images; if a certificate is about all inputs, its network does."""
+    return statement.image is not None and statement.clip
+
+
+def _clipped(image: list[Fraction], domain: Domain) -> list[Fraction]:
+    low, high = domain.ends
+    return [max(low, min(high, value)) for value in image]
 
 
 def _require_inside(

@@ -346,6 +346,10 @@ def test_images_of_witnesses() -> None:
                 asked(x, wrong)
         with pytest.raises(Rejected, match="parameter outside its range"):
             piece.image_interval(np.zeros(3), wrong)
+        with pytest.raises(Rejected, match="parameter outside its range"):
+            piece.near_image(x, wrong)
+    with pytest.raises(Rejected, match="known exactly"):
+        piece.near_image(x, [0.0, 0.0])
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -21,6 +21,7 @@ from vhagar_check.intervals import (
     entering,
     leaving,
     score_size,
+    steepness,
 )
 from vhagar_check.joined import Joined, Term
 from vhagar_check.layers import HALF_ULP, TINY, UNDERFLOW, Dense, Linear, Network, Scale, gamma
@@ -344,3 +345,21 @@ def test_the_size_of_scores() -> None:
     assert score_size(opposite, low, high) == pytest.approx(16.0)
     negative = Network(((dense([[1.0], [0.0]], [-9.0, 0.0]),),), (1,))
     assert score_size(negative, low, high) == pytest.approx(17.0)
+
+
+def test_steepness() -> None:
+    """By hand: |1|*2 + |-3|*1 reaches the first score, and the rows of each layer add up."""
+    first = Dense(np.array([[2.0, 0.0], [0.5, -0.5]]), np.array([7.0, -7.0]))
+    last = Dense(np.array([[1.0, -3.0], [0.0, 1.0], [-0.25, 0.0]]), np.array([9.0, 0.0, -9.0]))
+    network = Network(((first,), (last,)), (2,))
+    for label, expected in ((0, 5.0 + 1.0), (1, 1.0 + 5.0), (2, 0.5 + 5.0)):
+        found = steepness(network, label)
+        assert found == pytest.approx(expected, rel=1e-8)
+        assert found >= expected
+    assert steepness(Network(((), ()), (2,)), 0) >= 2.0
+    huge = Dense(np.full((2, 2), 1e300), np.zeros(2))
+    assert steepness(Network(((huge,), (huge,)), (2,)), 0) == np.inf
+    tiny = Dense(np.full((2, 2), 5e-324), np.zeros(2))
+    large = Dense(np.diag([1e300, 1.0]), np.zeros(2))
+    half = Dense(np.full((2, 2), 0.5), np.zeros(2))
+    assert steepness(Network(((half, tiny, large),), (2,)), 0) >= 5e-24

@@ -354,6 +354,8 @@ def test_parts_of_pieces() -> None:
     assert piece.linear_change() is None
     with pytest.raises(Rejected, match="known exactly"):
         piece.image_interval(np.zeros(3), [])
+    with pytest.raises(Rejected, match="known exactly"):
+        piece.near_image([Fraction(0)] * 3, [])
 
     class Plain(Piece):
         largest = exact_support = exact_image = None  # type: ignore[assignment]

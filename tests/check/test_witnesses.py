@@ -13,9 +13,9 @@ import pytest
 from vhagar_check.conditions import Conditions
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Dense, Network
-from vhagar_check.moved import Turned
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
+from vhagar_check.turning import precise_weights
 from vhagar_check.witnesses import check_witnesses
 
 PAIR = Network(((Dense(np.array([[1.0, 0], [0, 1.0], [0, 0]]), np.array([0, 0, -9.0])),),), (2,))
@@ -152,21 +152,55 @@ def test_rounding_leads_neither_beyond_the_limit_nor_out_of_the_range() -> None:
     assert ball.exact_image([Fraction(0.2)] * 2, [-0.15, 0.15]) == [Fraction(0.1), Fraction(0.3)]
 
 
-@pytest.mark.parametrize(("ahead", "accepted"), [(1e-9, True), (0.0, False), (-1e-9, False)])
-def test_where_the_image_is_irrational_it_must_win_for_certain(
-    ahead: float, accepted: bool
-) -> None:
-    """The turned pixel loses an irrational part of its value, up to a little more or less."""
-    domain = Domain((1, 3, 3), 0.0, 1.0)
-    (turned,) = pieces("rotation(30)", domain, True)
-    assert isinstance(turned, Turned)
-    left = float(turned.weights[1, 1])
-    weights = np.zeros((2, 9))
-    weights[0, 1] = 1.0
-    network = Network(((Dense(weights, np.array([0.0, left + ahead])),),), (1, 3, 3))
-    x = np.zeros(9)
-    x[1] = 1.0
-    statement = stated(0.05, "rotation(30)", network, x=x.tolist(), parameters=[])
+# What is turned by 30 degrees and then changed: what comes on top, and its parameters.
+ON_TOP: dict[str, tuple[float, list[float]]] = {
+    "rotation(30)": (0.0, []),
+    "rotation([29,31])": (0.0, [30.0]),
+    "rotation(30)+brightness([0,0.25])": (0.125, [0.125]),
+    "rotation(30)+linf(0.25)": (0.125, [0.0, 0.125, *[0.0] * 7]),
+}
+
+
+@pytest.mark.parametrize("text", ON_TOP)
+@pytest.mark.parametrize("steps", [-9, -1, 0, 1, 9])
+def test_where_the_image_is_irrational_it_must_win_for_certain(text: str, steps: int) -> None:
+    """The turned pixel becomes an irrational number; the other score is a float next to it, and
+    which of them is larger is known, however near they are."""
+    more, parameters = ON_TOP[text]
+    weights = {(p, q): w for p, q, w in precise_weights((3, 3), 30.0)}
+    value = weights[1, 1] + Fraction(more)
+    limit = float(value)
+    for _ in range(abs(steps)):
+        limit = math.nextafter(limit, math.copysign(9, steps))
+    assert value != limit
+    first = np.zeros((2, 9))
+    first[0, 1] = 1.0
+    network = Network(((Dense(first, np.array([0.0, limit])),),), (1, 3, 3))
+    x = [0.0, 1.0, *[0.0] * 7]
+    statement = stated(0.05, text, network, x=x, parameters=parameters)
+    if limit > value:
+        assert check_witnesses(statement) == ({1: 0.05}, set())
+    else:
+        with pytest.raises(Rejected, match="not classified"):
+            check_witnesses(statement)
+
+
+@pytest.mark.parametrize(
+    ("weight", "ahead", "accepted"),
+    [(0.0, 2.0**-52, True), (-1e60, 2.0**-52, False), (-1e60, 1e-9, True), (-1e200, 1e-9, True)],
+)
+def test_steep_networks_need_more_digits(weight: float, ahead: float, accepted: bool) -> None:
+    """A neuron that is off counts as one that could move the scores, but floats see that it is off:
+    they decide if they can, and alone if the steepness is beyond them."""
+    value = next(w for p, q, w in precise_weights((3, 3), 30.0) if (p, q) == (1, 1))
+    first, last = np.zeros((2, 9)), np.array([[1.0, abs(weight)], [0.0, 0.0]])
+    first[:, 1] = 1.0, weight
+    limit = float(value + Fraction(ahead))
+    limit = limit if limit > value else math.nextafter(limit, 9)
+    stages = (Dense(first, np.zeros(2)),), (Dense(last, np.array([0.0, limit])),)
+    x = [0.0, 1.0, *[0.0] * 7]
+    network = Network(stages, (1, 3, 3))
+    statement = stated(0.05, "rotation(30)", network, x=x, parameters=[])
     if accepted:
         assert check_witnesses(statement) == ({1: 0.05}, set())
     else:

@@ -27,6 +27,7 @@ _KEPT = {
 # answer for a module that is not here.
 _OF_CHECKER = {
     "affine": "affine moved",
+    "arithmetic": "arithmetic graph",
     "arcs": "arcs",
     "box_proofs": "box_proofs",
     "box_supports": "box_supports",
@@ -40,6 +41,8 @@ _OF_CHECKER = {
     "cuts": "cuts",
     "evaluation": "evaluation evaluated_proofs",
     "exact": "numbers",
+    "feature_operators": "graph_refusals",
+    "folding": "folding",
     "formula": "upper formula cuts",
     "graph": "model_files",
     "hexagon": "hexagon",
@@ -49,6 +52,7 @@ _OF_CHECKER = {
     "linear_bounds": "linear_bounds",
     "layers": "layers",
     "maps": "recorded_maps",
+    "model": "model graph_refusals",
     "moved": "moved",
     "neuron_bounds": "neuron_bounds",
     "one_image": "image_versions",
@@ -61,6 +65,7 @@ _OF_CHECKER = {
     "rational": "rational proofs cuts",
     "regions": "regions refinements",
     "schema": "model_files fields",
+    "selections": "selections graph folding",
     "sparse": "sparse",
     "spectral": "spectral_region",
     "spectral_prover": "spectral_prover",
@@ -68,9 +73,11 @@ _OF_CHECKER = {
     "tightenings": "tightenings",
     "tree": "tree bookkeeping box_proofs",
     "turn_ranges": "arcs",
-    "turning": "turning numbers",
+    "turning": "turning numbers moved",
+    "units": "units graph",
     "verdict": "claims",
     "whole_numbers": "whole_numbers",
+    "windows": "windows graph",
     "witnesses": "witnesses",
 }
 

@@ -178,6 +178,10 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
         lambda b: b.add("ConvTranspose", FILTERS, auto_pad="SAME_UPPER"), "ConvTranspose",
         "explicit pads",
     ),
+    "ceil_mode with auto_pad": (
+        lambda b: b.add("MaxPool", kernel_shape=[2, 2], ceil_mode=1, auto_pad="VALID"), "MaxPool",
+        "explicit pads",
+    ),
     "an old broadcast": (lambda b: b.add("Add", np.ones(2), axis=1), "Add", "'axis'"),
     "auto_pad with dilations": (
         lambda b: b.add("Conv", np.ones((2, 2, 2, 2)), auto_pad="SAME_UPPER", dilations=[2, 2]),

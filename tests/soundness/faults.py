@@ -1194,10 +1194,16 @@ CHECKER = {
         "lost = UNDERFLOW * size",
         "tests/check/test_underflow.py",
     ),
-    "a checker that believes the closed form of a rotation": _tested(
+    "a checker that forgets how weights bend between two angles": _tested(
+        "vhagar_check.turn_ranges",
+        "error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact",
+        "error = 0 * _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact",
+        "tests/check/test_arcs.py",
+    ),
+    "a checker that forgets that pixels turn black on the way": _tested(
         "vhagar_check.arcs",
-        "bottom, top = np.minimum(bottom, lowest), np.maximum(top, highest)",
-        "bottom, top = bottom + 0 * lowest, top + 0 * highest",
+        "low = np.where(joined, low, np.minimum(low, 0.0))",
+        "low = np.where(joined, low, low)",
         "tests/check/test_arcs.py",
     ),
     "a checker that reads the first of two claims": _tested(

@@ -44,9 +44,13 @@ def average_pool(node: Node) -> Tensor:
 def _attributes(node: Node, **more: Any) -> dict[str, Any]:
     if not node.given("kernel_shape"):
         raise InvalidNetwork("it has no kernel_shape")
-    return node.attributes(
+    found = node.attributes(
         kernel_shape=[], strides=[], dilations=[], pads=[], auto_pad=b"NOTSET", ceil_mode=0, **more
     )
+    # By ONNX's text ceil_mode changes nothing there, but onnxruntime rounds up.
+    if found["ceil_mode"] and found["auto_pad"] == b"VALID":
+        raise node.refusal("has ceil_mode beside auto_pad VALID; export explicit pads")
+    return found
 
 
 def _with_moved_relu(node: Node, pooled: Tensor) -> Tensor:
