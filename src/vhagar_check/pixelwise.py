@@ -124,9 +124,12 @@ class Pixelwise(Piece):
         if self.domain.conditions is None:
             return found
         if self._clips:
-            return self._beside_conditions(
-                box, a, b, found, lambda left: corners.largest(left, b) + self.rounding(left, b)
-            )
+
+            def smaller(left: Floats) -> Floats:
+                both = np.fmin(corners.largest(left, b), self.largest(left, b))
+                return np.asarray(both + self.rounding(left, b))
+
+            return self._beside_conditions(box, a, b, found, smaller)
         return np.asarray(np.fmin(found, self._conditioned(box, a, b)))
 
     @property

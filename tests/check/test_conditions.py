@@ -277,6 +277,7 @@ def test_forged_splits_by_entries_are_refused(
         ("brightness([0.1,0.1])", False),
         ("contrast([0.5,0.8])", False),
         ("brightness([0.1,0.4])", True),
+        ("brightness([0,0.4])", True),
         ("contrast([1.2,2])", True),
     ],
 )

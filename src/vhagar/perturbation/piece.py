@@ -239,7 +239,7 @@ class AbstractPiece(ABC):
             found = replace(found, x=self.domain.clipped(found.x))
             s = self._domain_share(a, b)
             found = self._shared_support(a, b, s, found)
-            if not self.domain.linear:
+            if not self.domain.linear or self.map is not None:  # maps share all there is at once
                 return found
             joint = self._joint_share(a, b)
             if joint is not None:
@@ -248,7 +248,7 @@ class AbstractPiece(ABC):
                 pulled = self.domain.pulled(s)
                 before, s = s, pulled + self._domain_share(a - pulled, b)
                 if (abs(s - before).max(axis=1) <= _NO_CHANGE * abs(before).max(axis=1)).all():
-                    break  # as for affine maps: all that depends on the input was shared already
+                    break
                 found = self._shared_support(a, b, s, found)
         return found
 

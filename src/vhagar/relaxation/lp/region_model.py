@@ -240,9 +240,6 @@ class RegionModel:
         about pairs below their level, so no bound is below it.
         """
         found = self._evaluate(decisions, known, iteration_limit, basis, enough, pause)
-        return self._at_least_the_level(found)
-
-    def _at_least_the_level(self, found: Evaluation) -> Evaluation:
         return replace(found, upper=max(found.upper, self.bounds.level))
 
     def _evaluate(
@@ -311,18 +308,6 @@ class RegionModel:
         if not 1 < lost < np.inf:
             return False
         return self.simplex.emphasise(_AMPLY * lost) or self.simplex.correct_costs()
-
-    def evaluate_whole(self, decisions: tuple[Decision, ...], known: float) -> Evaluation:
-        """As `evaluate`, by an LP that leaves out no row, not even those of a zonotope."""
-        allowed, rows = self.cuts.allowed(decisions), self.model.target_rows
-        assert allowed is not None, "decisions that an LP has a solution for"
-        try:
-            self.polisher.switch_off(self.cuts.switched_off(decisions))
-            self.polisher.require_rows(rows, self.model.arrays.row_lower[rows])
-            found = self._judge(self.polisher.solve(), allowed, known)
-        except SolverFailure:  # the known bound remains valid
-            return Evaluation(known, LpAnswer(LpStatus.DOUBTFUL, None, None, np.inf, 0))
-        return self._at_least_the_level(found)
 
     @property
     def left_out(self) -> Columns:

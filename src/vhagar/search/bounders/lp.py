@@ -104,7 +104,6 @@ class LpBounder(AbstractBounder):
             self._cutting.learn(node.upper, evaluation.upper)
         found = LpBound(evaluation.upper, evaluation.proof or quick, evaluation, node.region)
         found = self._with_cuts(node, found, region_model, incumbent)
-        found = self._with_zonotope(node, found, state, incumbent)
         return self._in_subtree(node, found, region_model, incumbent)
 
     def take_cuts(self, found: CutsFound) -> None:
@@ -138,22 +137,6 @@ class LpBounder(AbstractBounder):
             found = LpBound(evaluation.upper, proof, evaluation, node.region)
             self._cutting.observe(before, evaluation.upper, region_model.separator.possible)
         return found
-
-    def _with_zonotope(
-        self, node: Node, found: LpBound, state: RegionState, incumbent: Incumbent
-    ) -> LpBound:
-        """The node's bound with the rows of a zonotope, where its LP leaves no sign undecided."""
-        evaluation, region_model = found.evaluation, state.region_model
-        assert evaluation is not None
-        if not len(region_model.model.region_rows) or incumbent.settles(found.upper):
-            return found
-        if not evaluation.complete or state.candidates(evaluation.answer):
-            return found
-        again = region_model.evaluate_whole(node.decisions, found.upper)
-        self._count(again, region_model)
-        if again.doubtful:
-            return found
-        return LpBound(again.upper, again.proof or found.proof, again, node.region)
 
     def _in_subtree(
         self, node: Node, found: LpBound, region_model: RegionModel, incumbent: Incumbent
