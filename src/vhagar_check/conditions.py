@@ -5,7 +5,8 @@ For any multipliers `y`, a maximum of `s.x` over inputs of a box with `l <= C x 
     sum over rows of max(l y, h y)  +  support of the box at s - C'y.
 
 The multipliers are found here, row by row; any would be valid. Integrality is ignored: the bound
-holds for all inputs that satisfy the rows. Over a zonotope the maximum has a closed form.
+holds for all inputs that satisfy the rows. A zonotope may bound a part of what the rows leave of
+`s`, the box the rest.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from vhagar_check.box_supports import Box, exact_box_support
 from vhagar_check.container import require_keys
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import TINY, UNDERFLOW, Floats, Indices, gamma
+from vhagar_check.zonotope import Zonotope, read_zonotope
 
 _KEYS = frozenset(
     ("lower", "upper", "integer", "one_hot", "ordered", "rows", "zonotope", "perturbed_inside")
 )
 _ROW_KEYS = frozenset(("entries", "weights", "at_least", "at_most"))
-_ZONOTOPE_KEYS = ("mean", "components", "ranges", "residual")
 # How often the multipliers of all rows are improved if rows share entries.
 _SWEEPS = 3
 
@@ -59,49 +60,6 @@ class Row:
         value = sum((Fraction(weight) * x[k] for weight, k in pairs), Fraction(0))
         above = self.low == -np.inf or value >= Fraction(self.low)
         return above and (self.high == np.inf or value <= Fraction(self.high))
-
-
-@dataclass(frozen=True, eq=False)
-class Zonotope:
-    """Inputs `mean + components' z + r` with `|z| <= ranges` and `|r| <= residual`."""
-
-    mean: Floats
-    components: Floats
-    ranges: Floats
-    residual: Floats
-
-    def support(self, s: Floats) -> Floats:
-        """The maximum of `s.x`, rounded up."""
-        along = abs(s @ self.components.T)
-        value = s @ self.mean + along @ self.ranges + abs(s) @ self.residual
-        terms = len(self.mean) + len(self.ranges) + 16
-        reach = abs(self.mean) + self.ranges @ abs(self.components) + self.residual
-        reach = reach + UNDERFLOW * terms  # its products may underflow, too
-        lost = UNDERFLOW * terms * (1 + reach.sum() + self.ranges.sum()) + TINY
-        return np.asarray(value + 2 * gamma(terms) * (abs(s) @ reach) + lost)
-
-    def exact_support(self, s: list[Fraction]) -> Fraction:
-        triples = zip(s, self.mean.tolist(), self.residual.tolist(), strict=True)
-        total = sum((v * Fraction(m) + abs(v) * Fraction(r) for v, m, r in triples), Fraction(0))
-        for row, end in zip(self.components.tolist(), self.ranges.tolist(), strict=True):
-            terms = (v * Fraction(weight) for v, weight in zip(s, row, strict=True) if v and weight)
-            total += abs(sum(terms, Fraction(0))) * Fraction(end)
-        return total
-
-    def contains(self, x: list[Fraction], coordinates: Any) -> bool:
-        """Whether the given coordinates prove that an input lies in the zonotope."""
-        z = [Fraction(float(value)) for value in coordinates]
-        if len(z) != len(self.ranges):
-            return False
-        inside = all(
-            abs(v) <= Fraction(end) for v, end in zip(z, self.ranges.tolist(), strict=True)
-        )
-        for k, value in enumerate(x):
-            column = self.components[:, k].tolist()
-            terms = (v * Fraction(weight) for v, weight in zip(z, column, strict=True) if weight)
-            centre = sum(terms, Fraction(float(self.mean[k])))
-            inside = inside and abs(value - centre) <= Fraction(float(self.residual[k]))
-        return inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +101,7 @@ class Conditions:
         if self.rows:
             found = self._rows_support(box, s)
         if self.zonotope is not None:
-            found = np.fmin(found, self.zonotope.support(s))
+            found = np.fmin(found, self.zonotope.shared_support(box, s))
         return found
 
     def _rows_support(self, box: Box, s: Floats) -> Floats:
@@ -156,16 +114,28 @@ class Conditions:
             size[:, row.entries] += abs(y[:, [k]] * row.weights)
             total += np.maximum(y[:, k] * low, y[:, k] * high)
             ends_size += abs(y[:, k]) * max(abs(low), abs(high))
-        total += np.maximum(rest * box[0], rest * box[1]).sum(axis=1)
+        left = np.maximum(rest * box[0], rest * box[1]).sum(axis=1)
+        if self.zonotope is not None:
+            left = np.fmin(left, self.zonotope.shared_support(box, rest))
+        total += left
         magnitude = np.maximum(abs(box[0]), abs(box[1]))
         lost = UNDERFLOW * terms * (1 + magnitude.sum() + len(self.rows)) + TINY
         return np.asarray(total + 1.01 * gamma(terms) * (size @ magnitude + ends_size) + lost)
 
+    @property
+    def linear(self) -> bool:
+        """Whether there are rows or a zonotope."""
+        return bool(self.rows) or self.zonotope is not None
+
     def pulled(self, box: Box, s: Floats) -> Floats:
-        """The sum of the rows, each times its multiplier."""
-        y, found = self._multipliers(box, s), np.zeros_like(s)
-        for k, row in enumerate(self.rows):
-            found[:, row.entries] += y[:, [k]] * row.weights
+        """What the rows, each times its multiplier, and then the zonotope take of `s`."""
+        found = np.zeros_like(s)
+        if self.rows:
+            y = self._multipliers(box, s)
+            for k, row in enumerate(self.rows):
+                found[:, row.entries] += y[:, [k]] * row.weights
+        if self.zonotope is not None:
+            found += self.zonotope.share(box, s - found)
         return found
 
     def _multipliers(self, box: Box, s: Floats) -> Floats:
@@ -198,7 +168,7 @@ class Conditions:
             if np.isfinite(y).all():
                 found.append(self._exact_rows(box, s, y))
         if self.zonotope is not None:
-            found.append(self.zonotope.exact_support(s))
+            found.append(self.zonotope.exact_shared(box, s))
         return min(found) if found else None
 
     def _exact_rows(self, box: Box, s: list[Fraction], y: Floats) -> Fraction:
@@ -207,7 +177,10 @@ class Conditions:
             total += max(weight * Fraction(end) for end in row.within(box))
             for k, each in zip(row.entries.tolist(), row.weights.tolist(), strict=True):
                 rest[k] -= weight * Fraction(each)
-        return total + exact_box_support(box, rest)
+        left = [exact_box_support(box, rest)]
+        if self.zonotope is not None:
+            left.append(self.zonotope.exact_shared(box, rest))
+        return total + min(left)
 
     @property
     def numbers(self) -> bytes:
@@ -271,7 +244,7 @@ def read_conditions(given: Any, size: int) -> Conditions | None:
         tuple(_group(group, size) for group in given.get(key, [])) for key in ("one_hot", "ordered")
     )
     rows = tuple(_read_row(row, size) for row in given.get("rows", []))
-    zonotope = None if "zonotope" not in given else _read_zonotope(given["zonotope"], size)
+    zonotope = None if "zonotope" not in given else read_zonotope(given["zonotope"], size)
     inside = given.get("perturbed_inside", False)
     if type(inside) is not bool:
         raise Rejected("the domain does not say whether perturbed inputs must lie in it")
@@ -294,20 +267,6 @@ def _read_row(given: Any, size: int) -> Row:
 
 def _row(entries: tuple[int, ...], weights: list[float], low: float, high: float) -> Row:
     return Row(np.array(entries, dtype=np.int64), np.array(weights), low, high)
-
-
-def _read_zonotope(given: Any, size: int) -> Zonotope:
-    require_keys(given, frozenset(_ZONOTOPE_KEYS), "zonotope")
-    mean, components, ranges, residual = (
-        np.array(given[key], dtype=np.float64) for key in _ZONOTOPE_KEYS
-    )
-    count = len(ranges)
-    if (mean.shape, components.shape, residual.shape) != ((size,), (count, size), (size,)):
-        raise Rejected("the zonotope does not have the shape of inputs")
-    finite = all(np.isfinite(part).all() for part in (mean, components, ranges, residual))
-    if not finite or (ranges < 0).any() or (residual < 0).any() or ranges.ndim != 1:
-        raise Rejected("the zonotope has a negative range or a number that is not finite")
-    return Zonotope(mean, components, ranges, residual)
 
 
 def _group(given: Any, size: int) -> tuple[int, ...]:

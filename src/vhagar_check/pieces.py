@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 Corner = tuple[Fraction, Fraction]
 Span = tuple[float, float]
 
-# How often `a` is shared anew between a domain with rows and the range.
+# How often `a` is shared anew between a domain with rows or a zonotope and the range.
 _SHARES = 2
 # Images that are bounded at once.
 _IMAGES_AT_ONCE = 64
@@ -201,12 +201,12 @@ class Piece(ABC):
         """The least of the bounds for some shares of `a`, and the share that gives it."""
         conditions, s = self.domain.conditions, self.share(a, b)
         best, chosen = np.full(len(a), np.inf), s
-        for turn in range(1 if conditions is None or not conditions.rows else 2 + _SHARES):
+        for turn in range(1 if conditions is None or not conditions.linear else 2 + _SHARES):
             if turn == 1 and not self.free:
                 continue
-            if turn == 1:  # where ranges are those of all inputs, the share may leave rows nothing
+            if turn == 1:  # where ranges are those of all inputs, the share may leave them nothing
                 s = a + b
-            elif turn and conditions is not None:  # the rows take their part of a first
+            elif turn and conditions is not None:  # they take their part of a first
                 pulled = conditions.pulled(box, s)
                 s = pulled + self.share(a - pulled, b)
             left = a - s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -67,7 +68,27 @@ class Pixelwise(Piece):
         found = np.minimum(whole, values.sum(axis=1) + self.rounding(a, b))
         if self.domain.box is None or self.box_corners is None:
             return np.asarray(found)
-        return np.asarray(np.fmin(found, self._decided_inside(self.domain.box, a, b, sides)))
+        box = self.domain.box
+        found = np.fmin(found, self._decided_inside(box, a, b, sides))
+        return self._beside_conditions(
+            box, a, b, found, lambda left: self._decided_inside(box, left, b, sides)
+        )
+
+    def _beside_conditions(
+        self, box: Box, a: Floats, b: Floats, known: Floats, bound: Callable[[Floats], Floats]
+    ) -> Floats:
+        """The smaller of a known bound and of that with rows and a zonotope, where images are
+        clipped.
+
+        These take their part of `a` first, as if nothing were; `bound` bounds what is left.
+        """
+        conditions = self.domain.conditions
+        if conditions is None or not conditions.linear:
+            return known
+        s = conditions.pulled(box, a + b)
+        left = a - s
+        own = conditions.support(box, s)
+        return np.fmin(known, joined(box, bound(left), s, left, self.magnitude, own))
 
     def _decided_inside(self, box: Box, a: Floats, b: Floats, sides: dict[int, int]) -> Floats:
         """As `decided`, over a box of inputs."""
@@ -98,9 +119,17 @@ class Pixelwise(Piece):
     def _inside(self, box: Box, a: Floats, b: Floats) -> Floats:
         if self.box_corners is None:
             return super()._inside(box, a, b)
-        found = np.asarray(self.box_corners.largest(a, b) + self.rounding(a, b))
-        if self.domain.conditions is None or self._clips:
+        corners = self.box_corners
+        found = np.asarray(corners.largest(a, b) + self.rounding(a, b))
+        if self.domain.conditions is None:
             return found
+        if self._clips:
+
+            def smaller(left: Floats) -> Floats:
+                both = np.fmin(corners.largest(left, b), self.largest(left, b))
+                return np.asarray(both + self.rounding(left, b))
+
+            return self._beside_conditions(box, a, b, found, smaller)
         return np.asarray(np.fmin(found, self._conditioned(box, a, b)))
 
     @property

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar_check.conditions import Conditions, Row, Zonotope, _best, read_conditions
+from vhagar_check.box_supports import exact_box_support
+from vhagar_check.conditions import Conditions, Row, _best, read_conditions
 from vhagar_check.errors import Rejected
+from vhagar_check.zonotope import Zonotope
 
 INF = np.inf
 
@@ -256,9 +258,66 @@ def test_the_support_of_a_zonotope() -> None:
     found = own.support(s)
     np.testing.assert_allclose(found, [float(value) for value in exact], atol=1e-12)
     assert all(Fraction(float(f)) > e for f, e in zip(found, exact, strict=True))
-    joined = Conditions((), (), (), (), own, False)
-    assert joined.support((np.zeros(3), np.ones(3)), s).tolist() == found.tolist()
-    assert joined.exact_support((np.zeros(3), np.ones(3)), [Fraction(1)] * 3) == exact[2]
+    joined, box = Conditions((), (), (), (), own, False), (np.full(3, -9.0), np.full(3, 9.0))
+    assert joined.support(box, s).tolist() == found.tolist()
+    assert joined.exact_support(box, [Fraction(1)] * 3) == exact[2]
+
+
+def test_a_box_and_a_zonotope_bound_together() -> None:
+    """`x = z + r` in both entries, and `x` at most 1, `y` at least 0: `x - y` is at most 1/2."""
+    own = Zonotope(np.zeros(2), np.ones((1, 2)), np.array([4.0]), np.full(2, 0.25))
+    box, s = (np.array([-9.0, 0.0]), np.array([1.0, 9.0])), np.array([[1.0, -1.0], [1.0, -2.0]])
+    # With `y` at least 0, `x - 2 y` is at most 1/2, where `y` is 0; with the zonotope alone 19/4.
+    np.testing.assert_allclose(own.shared_support(box, s), [0.5, 0.5], atol=0.2)
+    exact = [own.exact_shared(box, [Fraction(v) for v in each]) for each in s.tolist()]
+    assert all(Fraction(1, 2) <= value < Fraction(7, 10) for value in exact)
+    assert own.exact_support([Fraction(1), Fraction(-2)]) == Fraction(19, 4)
+    for far in ((np.full(2, -50.0), np.full(2, 50.0)), (np.full(2, -0.1), np.full(2, 0.1))):
+        share = own.share(far, s)
+        assert (share == (s if far[1][0] > 1 else 0)).all()
+
+
+@pytest.mark.parametrize("large", ["box", "zonotope", "coefficients"])
+def test_a_shared_bound_is_rounded_up(large: str) -> None:
+    rng = np.random.default_rng(13)
+    for _ in range(25):
+        own = Zonotope(
+            mixed(rng, 7, spread=1),
+            mixed(rng, 3, 7, spread=1),
+            abs(mixed(rng, 3, spread=1)),
+            abs(mixed(rng, 7, spread=1)),
+        )
+        low = own.mean - abs(mixed(rng, 7, spread=1))
+        box = low, low + abs(mixed(rng, 7, spread=1)) * (1e6 if large == "box" else 1.0)
+        s = mixed(rng, 3, 7, spread=1) * (1e150 if large == "coefficients" else 1.0)
+        if large == "zonotope":
+            box = (1e-9 * low, 1e-9 * box[1])
+        share, found = own.share(box, s), own.shared_support(box, s)
+        for k, each in enumerate(s.tolist()):
+            part = [Fraction(v) for v in share[k].tolist()]
+            rest = [Fraction(v) - own for v, own in zip(each, part, strict=True)]
+            exact = own.exact_support(part) + exact_box_support(box, rest)
+            exact = min(exact, own.exact_support([Fraction(v) for v in each]))
+            assert own.exact_shared(box, [Fraction(v) for v in each]) == exact
+            assert Fraction(float(found[k])) >= exact
+            reach = abs(own.mean) + own.ranges @ abs(own.components) + own.residual
+            size = np.array([abs(v) for v in each]) @ (reach + abs(box[0]) + abs(box[1]))
+            assert found[k] <= float(exact) + 1e-10 * size
+
+
+def test_what_underflow_takes_from_a_shared_bound_is_added() -> None:
+    """Half of the products is lost where numbers are as small as they can be."""
+    own = Zonotope(np.zeros(2), np.ones((1, 2)), np.array([2.0**-600]), np.full(2, 2.0**-600))
+    box, s = (np.zeros(2), np.full(2, 2.0**-600)), [2.0**-475, 2.0**-475]
+    exact = own.exact_shared(box, [Fraction(v) for v in s])
+    assert Fraction(float(own.shared_support(box, np.array([s]))[0])) >= exact > 0
+
+
+def test_numbers_that_overflow_share_nothing() -> None:
+    own = Zonotope(np.full(2, 1e300), np.full((1, 2), 1e300), np.ones(1), np.ones(2))
+    with np.errstate(all="ignore"):
+        found = own.shared_support((np.zeros(2), np.full(2, 1e300)), np.full((1, 2), 1e300))
+        assert not found[0] < 1e308
 
 
 @pytest.mark.parametrize("large", ["mean", "components", "ranges", "residual"])

@@ -270,8 +270,20 @@ def test_forged_splits_by_entries_are_refused(
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("text", ["linf(0.3)", "brightness([0.1,0.1])", "contrast([0.5,0.8])"])
-def test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s(text: str, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "clip"),
+    [
+        ("linf(0.3)", False),
+        ("brightness([0.1,0.1])", False),
+        ("contrast([0.5,0.8])", False),
+        ("brightness([0.1,0.4])", True),
+        ("brightness([0,0.4])", True),
+        ("contrast([1.2,2])", True),
+    ],
+)
+def test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s(
+    text: str, clip: bool, seed: int
+) -> None:
     domain, rng = random_domain(seed), np.random.default_rng(seed)
     plain = {k: v for k, v in plain_domain(domain).items() if k not in ("name", "sha256")}
     conditions = read_conditions(plain, domain.size)
@@ -281,7 +293,7 @@ def test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s(text: str, 
     x = points_of(domain, rng)
     a, b = rng.normal(size=(2, 20, domain.size))
     for piece, theirs in zip(
-        pieces(text, stated, False), parse(text).pieces(domain, False), strict=True
+        pieces(text, stated, clip), parse(text).pieces(domain, clip), strict=True
     ):
         low, high = theirs.parameter_bounds
         e = rng.uniform(low, high, (len(x), len(low)))

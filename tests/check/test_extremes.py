@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 from vhagar import Bab, Network, Problem, verify
 from vhagar.network import Affine, Relu, onnx_bytes, read_onnx
 from vhagar_check import Rejected, check
-from vhagar_check.conditions import Zonotope
 from vhagar_check.container import scan
 from vhagar_check.statement import Statement
+from vhagar_check.zonotope import Zonotope
 
 from .editing import MULTIPLIERS, Certificate, Proof, Region
 

@@ -234,12 +234,29 @@ def test_rows_count_where_nothing_is_clipped(
         assert true <= found <= true + F(1, 10**10)
 
 
-@pytest.mark.parametrize(("name", "span"), [("brightness", (0.25, 0.5)), ("contrast", (1.0, 2.0))])
-def test_rows_do_not_count_where_images_are_clipped(name: str, span: tuple[float, float]) -> None:
+@pytest.mark.parametrize(("name", "span"), CLIPPED)
+def test_rows_count_where_images_are_clipped(name: str, span: tuple[float, float]) -> None:
+    """Also where it is decided which pixels are."""
     with_row = MAKERS[name](Domain((3,), *ENDS, BOX, CONDITIONS), span, True)
-    without = made(name, span, True)
-    a, b = np.random.default_rng(5).normal(size=(2, 20, 3)) * [[[10.0]], [[0.01]]]
-    assert with_row.support(a, b).tolist() == without.support(a, b).tolist()
+    without, rng, gained = made(name, span, True), np.random.default_rng(5), [0, 0]
+    points_of_row = [x for x in rng.uniform(*BOX, (40, 3)) if x[0] + x[2] <= 0]
+    for _ in range(20):
+        a, b = np.round(rng.normal(size=(2, 1, 3)), 3)
+        found, known = with_row.support(a, b)[0], without.support(a, b)[0]
+        assert found <= known
+        gained[0] += found < known - 0.01
+        for x, e in product(points_of_row[:6], points(span)[::2]):
+            exact = [F(v) for v in x.tolist()]
+            moved = [image(name, e, v, True, ENDS) for v in exact]
+            whole = zip(a[0].tolist(), b[0].tolist(), exact, moved, strict=True)
+            value = sum((F(u) * v + F(w) * y for u, w, v, y in whole), F(0))
+            pairs = zip(exact, moved, strict=True)
+            sides = {k: -1 if _plain(without, e, v) == y else 1 for k, (v, y) in enumerate(pairs)}
+            decided = with_row.decided(a, b, sides)[0]
+            assert value <= F(float(decided)) <= F(float(found))
+            gained[1] += decided < min(found, without.decided(a, b, sides)[0]) - 0.01
+    assert gained[0] > 3
+    assert gained[1] > 3 or span[0] in (0.0, 1.0)  # where the change may be none at all
 
 
 def test_the_ball_over_a_box() -> None:

@@ -1402,6 +1402,7 @@ _PARTS = (
 _POINTS = "test_points_of_a_domain_do_not_exceed_its_support[0]"
 _CHECKED_POINTS = "test_points_of_a_domain_do_not_exceed_the_support_of_its_conditions[0]"
 _CHANGED = "test_altered_conditions_are_refused"
+_CLIPPED_CONDITIONS = "test_conditions_count_where_images_are_clipped"
 _CROSSING = "test_the_maximum_over_a_span_may_lie_inside_of_it"
 _HOLDS = "test_no_pair_in_the_box_exceeds_the_support[ends0-"
 _CHECKED_HOLDS = "test_supports_hold_all_pairs_and_are_no_larger_than_the_search_s[ends0-"
@@ -1415,8 +1416,8 @@ DOMAINS = {
     ),
     "a share for the domain, and the image forgotten": _tested(
         "vhagar.perturbation.piece",
-        "rest = self._rounded_support(a - s, b)",
-        "rest = self._rounded_support(a - s, 0 * b)",
+        "rest = self._rest_support(a - s, b)",
+        "rest = self._rest_support(a - s, 0 * b)",
         f"{_OF_DOMAINS}::{_HOLDS}linf(0.3)-True]",
     ),
     "contributions taken for convex that are not": _tested(
@@ -1472,6 +1473,18 @@ DOMAINS = {
         "along @ zonotope.ranges + abs(s) @ zonotope.residual",
         "along @ zonotope.ranges",
         f"{_OF_CONDITIONS}::test_points_of_a_zonotope_do_not_exceed_its_support",
+    ),
+    "a share of the zonotope that is taken off twice": _tested(
+        "vhagar.perturbation.domain.support",
+        "rest = s - share",
+        "rest = s - 2 * share",
+        "tests/perturbation/domain/test_zonotope.py::test_a_box_and_a_zonotope_bound_together[False]",
+    ),
+    "conditions that take twice where images are clipped": _tested(
+        "vhagar.perturbation.decided_support",
+        "_decided(piece, corners, a - s, b, allowed)",
+        "_decided(piece, corners, a - 2 * s, b, allowed)",
+        f"{_OF_CONDITIONS}::{_CLIPPED_CONDITIONS}[0-brightness([0.1,0.4])]",
     ),
     "rows that are not asked for membership": _tested(
         "vhagar.perturbation.domain.linear_rows",
@@ -1552,7 +1565,7 @@ DOMAINS = {
         f"{_CHECKED_CONDITIONS}::{_CHANGED}[_narrower_row-is not in the domain]",
     ),
     "checker: a zonotope whose products underflow": _tested(
-        "vhagar_check.conditions",
+        "vhagar_check.zonotope",
         "reach = reach + UNDERFLOW * terms",
         "reach = reach + 0 * terms",
         "tests/check/test_extremes.py::test_a_zonotope_that_is_smaller_than_any_number",
@@ -1569,8 +1582,20 @@ DOMAINS = {
         "run.interval.raise_upper(target, min(value, stated))",
         "tests/search/proofs/test_review.py::test_a_bound_that_is_not_proved_is_raised",
     ),
+    "checker: a share of the zonotope that is taken off twice": _tested(
+        "vhagar_check.zonotope",
+        "rest = s - share",
+        "rest = s - 2 * share",
+        "tests/check/test_condition_bounds.py::test_a_shared_bound_is_rounded_up[box]",
+    ),
+    "checker: conditions that take twice where images are clipped": _tested(
+        "vhagar_check.pixelwise",
+        "        s = conditions.pulled(box, a + b)\n        left = a - s",
+        "        s = conditions.pulled(box, a + b)\n        left = a - 2 * s",
+        "tests/check/test_pixelwise.py::test_rows_count_where_images_are_clipped[brightness-span0]",
+    ),
     "checker: any coordinates in a zonotope": _tested(
-        "vhagar_check.conditions",
+        "vhagar_check.zonotope",
         "inside = inside and abs(value - centre) <= Fraction(float(self.residual[k]))",
         "inside = inside and value <= centre + Fraction(float(self.residual[k]))",
         f"{_CHECKED_CONDITIONS}::test_only_what_satisfies_a_condition_belongs_to_it",

@@ -91,14 +91,15 @@ def proposed(
 ) -> tuple[Array, Array]:
     """The input of an LP solution, and parameters that go with it.
 
-    Only an LP of a single linear region has the rows of a zonotope. The inputs of others are mostly
-    outside, and stay there: their regions are better than those of the nearest inputs inside.
+    Unless a zonotope is small, only an LP of a single linear region has its rows. The inputs of
+    others are mostly outside, and stay there: their regions are better than those of the nearest
+    inputs inside.
     """
     inputs, domain = region_model.model.inputs, region_model.piece.domain
-    x = inputs.x.value(primal)
+    x, inside = inputs.x.value(primal), of_region or not len(region_model.model.region_rows)
     if inputs.zonotope is None:
         x = domain.project(x)
-    elif of_region and domain.zonotope is not None:
+    elif inside and domain.zonotope is not None:
         domain.zonotope.note(primal[inputs.zonotope.coordinates])
         x = domain.project(x)
     else:

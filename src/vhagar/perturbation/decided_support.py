@@ -18,18 +18,33 @@ def decided_support(piece: AbstractPiece, a: Array, b: Array, allowed: Array) ->
     corners, domain = piece.pixel_corners(), piece.domain
     if corners is None:
         return piece.support(a, b).value
+    decided = _decided(piece, corners, a, b, allowed)
+    if domain.linear:
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Rows and zonotope take their part of `a` first, as if nothing were clipped.
+            s = domain.pulled(a + b)
+            own, rest = domain.support(s), _decided(piece, corners, a - s, b, allowed)
+            sizes = abs(a - s).sum(axis=1) * domain.magnitude + abs(own) + abs(rest)
+            decided = np.fmin(decided, own + rest + 2.0**-51 * sizes)
+    return np.asarray(np.minimum(decided, piece.support(a, b).value))
+
+
+def _decided(
+    piece: AbstractPiece, corners: PixelCorners, a: Array, b: Array, allowed: Array
+) -> Array:
+    """As `decided_support`, over the domain's box."""
     best = np.full(a.shape, -np.inf)
     for x, x_p, mask in zip(corners.x, corners.x_p, allowed, strict=True):
         np.maximum(best, a * x + b * x_p + mask, out=best)
     decided = best.sum(axis=1) + piece.rounding(a, b)
-    if not domain.whole:
+    if not piece.domain.whole:
         with np.errstate(over="ignore", invalid="ignore"):
-            inside = _inside(domain, corners, a, b, allowed, best)
+            inside = _inside(piece.domain, corners, a, b, allowed, best)
             if piece.inside is not None:
                 inside = np.fmin(inside, piece.inside.each(a, b))
             inside = inside.sum(axis=1) + 4 * piece.rounding(*_sizes(corners, a, b))
         decided = np.fmin(decided, inside)
-    return np.asarray(np.minimum(decided, piece.support(a, b).value))
+    return np.asarray(decided)
 
 
 def _inside(

@@ -44,7 +44,7 @@ TorchApply = Callable[[Tensor, Tensor], Tensor]
 
 # Largest relative error of `apply` in float64 (a handful of operations per pixel).
 ROUNDING = 2.0**-49
-# How often `a` is shared anew between a domain with rows and the range.
+# How often `a` is shared anew between a domain with rows or a zonotope and the range.
 _SHARES = 2
 # Relative changes of coefficients that are rounding errors.
 _NO_CHANGE = 1e-12
@@ -229,8 +229,8 @@ class AbstractPiece(ABC):
         """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down.
 
         Over a domain that is not the whole range, the bound is the domain's support of `s` plus the
-        range's support of `(a - s, b)`, which is valid for every `s`. Linear rows with multipliers
-        `y` take `C'y` of `a`, and what is left of it is shared anew.
+        range's support of `(a - s, b)`, which is valid for every `s`. Rows and zonotope take their
+        part of `a` first, and what is left of it is shared anew.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._rounded_support(a, b)
@@ -239,7 +239,7 @@ class AbstractPiece(ABC):
             found = replace(found, x=self.domain.clipped(found.x))
             s = self._domain_share(a, b)
             found = self._shared_support(a, b, s, found)
-            if self.domain.rows is None:
+            if not self.domain.linear or self.map is not None:  # maps share all there is at once
                 return found
             joint = self._joint_share(a, b)
             if joint is not None:
@@ -248,13 +248,13 @@ class AbstractPiece(ABC):
                 pulled = self.domain.pulled(s)
                 before, s = s, pulled + self._domain_share(a - pulled, b)
                 if (abs(s - before).max(axis=1) <= _NO_CHANGE * abs(before).max(axis=1)).all():
-                    break  # as for affine maps: all that depends on the input was shared already
+                    break
                 found = self._shared_support(a, b, s, found)
         return found
 
     def _shared_support(self, a: Array, b: Array, s: Array, known: Support) -> Support:
         """The bound for one part `s` of `a`, where it is better than what is known."""
-        rest = self._rounded_support(a - s, b)
+        rest = self._rest_support(a - s, b)
         own = self.domain.support(s)
         # Allow for the rounding of the difference and of the sum.
         sizes = abs(a - s).sum(axis=1) * self.domain.magnitude + abs(own) + abs(rest.value)
@@ -265,6 +265,10 @@ class AbstractPiece(ABC):
         x = np.where(better[:, None], self.domain.clipped(x), known.x)
         parameters = np.where(better[:, None], rest.parameters, known.parameters)
         return Support(np.where(better, value, known.value), x, parameters)
+
+    def _rest_support(self, a: Array, b: Array) -> Support:
+        """A support that is valid for all inputs of the domain, without its rows and zonotope."""
+        return self._rounded_support(a, b)
 
     def _rounded_support(self, a: Array, b: Array) -> Support:
         """The support over all inputs of the range, rounded up."""
@@ -278,9 +282,10 @@ class AbstractPiece(ABC):
         return a
 
     def _joint_share(self, a: Array, b: Array) -> Array | None:
-        """The part `s` from which rows are improved, if it is not that of `_domain_share`.
+        """The part `s` from which shares are improved, if it is not that of `_domain_share`.
 
-        Where ranges are those of all inputs, `_domain_share` may leave nothing to the rows.
+        Where ranges are those of all inputs, `_domain_share` may leave nothing to the rows or to
+        the zonotope.
         """
         return None
 

@@ -74,6 +74,7 @@ class ZonotopeRows:
 
     coordinates: Columns
     rows: Columns
+    small: bool
 
 
 def add_zonotope_rows(
@@ -97,7 +98,8 @@ def add_zonotope_rows(
     middle = zonotope.mean[entries] - x.constant[entries]
     residual = (1 - spare) * zonotope.residual[entries]
     blocks = [(every, x.matrix[entries]), (z, moved)]
-    return ZonotopeRows(z, model.add_rows(blocks, middle - residual, middle + residual))
+    rows = model.add_rows(blocks, middle - residual, middle + residual)
+    return ZonotopeRows(z, rows, zonotope.small)
 
 
 def add_conditions(model: LinearModel, domain: Domain, x: Columns) -> None:

@@ -195,9 +195,18 @@ class ScalarPiece(AbstractPiece):
             # For each input the value is linear in the factor, so its maximum is at an end.
             return _larger(*(self.fixed_at(end).support(a, b) for end in self.span))
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self._rounded_support(a, b)
-            value, end, x = self.inside.best(a, b)
-            value = value + self.rounding(a, b)
+            found = self._rest_support(a, b)
+            if not self.domain.linear:
+                return found
+            # Rows and zonotope take their part of `a` first, as if nothing were clipped.
+            return self._shared_support(a, b, self.domain.pulled(a + b), found)
+
+    def _rest_support(self, a: Array, b: Array) -> Support:
+        found = self._rounded_support(a, b)
+        if not self.clips:
+            return found
+        value, end, x = self.inside.best(a, b)
+        value = value + self.rounding(a, b)
         better = value < found.value  # false where it is NaN
         return Support(
             np.where(better, value, found.value),

@@ -10,7 +10,8 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from vhagar.errors import InvalidInput
-from vhagar.perturbation import Domain, Linf, Zonotope, linear_rows
+from vhagar.perturbation import Domain, Linf, Zonotope, linear_rows, parse
+from vhagar.perturbation.decided_support import decided_support
 from vhagar.perturbation.domain.emptiness import exact_support_at_zero, require_inputs
 from vhagar.perturbation.domain.file import read_domain
 from vhagar.perturbation.domain.plain import domain_of_plain, plain_domain
@@ -276,6 +277,32 @@ def test_points_of_a_domain_do_not_exceed_its_support(seed: int) -> None:
     assert ((s @ x.T).max(axis=1) <= found).all()
     assert (found <= domain.box.support(s) + 1e-9).all()
     assert found.mean() < domain.box.support(s).mean() - 0.1
+
+
+@pytest.mark.parametrize("text", ["brightness([0.1,0.4])", "brightness([-0.3,-0.1])"])
+@pytest.mark.parametrize("seed", range(3))
+def test_conditions_count_where_images_are_clipped(text: str, seed: int) -> None:
+    """Also where it is decided which pixels are."""
+    domain, rng = random_domain(seed), np.random.default_rng(seed)
+    (piece,), (boxed,) = (parse(text).pieces(each) for each in (domain, domain.box))
+    corners, (low, high) = piece.pixel_corners(), piece.parameter_bounds
+    assert corners is not None
+    x = points_of(domain, rng)[:60]
+    image = piece.apply(x, rng.uniform(low, high, (len(x), 1)))
+    a, b = rng.normal(size=(2, len(x), domain.size))
+    value = (a * x + b * image).sum(axis=1)
+    found, without = piece.support(a, b).value, boxed.support(a, b).value
+    assert (value <= found).all()
+    assert (found <= without + 1e-9).all()
+    assert found.mean() < without.mean() - 0.1
+    gained = 0.0
+    for k, clipped in enumerate(image == corners.x_p[0]):
+        allowed = np.where(corners.side[:, None] * np.where(clipped, 1, -1) < 0, -np.inf, 0.0)
+        own = a[[k]], b[[k]], allowed
+        decided, plain = decided_support(piece, *own)[0], decided_support(boxed, *own)[0]
+        assert value[k] <= decided <= min(found[k], plain) + 1e-9
+        gained += min(found[k], plain) - decided
+    assert gained > 1
 
 
 def test_points_of_a_zonotope_do_not_exceed_its_support() -> None:

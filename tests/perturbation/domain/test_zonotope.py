@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from vhagar import Domain, Zonotope
+from vhagar import Domain, Zonotope, linear_rows
 from vhagar.array_types import Array
 from vhagar.perturbation.relaxed import add_conditions, add_zonotope_rows, picked
 from vhagar.solver.linear_model import LinearModel
@@ -53,6 +53,27 @@ def test_rows_describe_the_zonotope_exactly(seed: int) -> None:
     model = LinearModel()
     add_conditions(model, domain, model.add_columns(domain.low, domain.high))
     assert _maximum(model, cost) == pytest.approx(exact, rel=1e-7)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_box_and_a_zonotope_bound_together(rows: bool) -> None:
+    """Of what their intersection has less than either of them, the bound finds more than half."""
+    shares, row = [], linear_rows(np.ones(SIZE), SIZE, -SIZE, 0.48 * SIZE)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        own, cost = small_zonotope(seed, residual=0.05), rng.normal(size=SIZE)
+        low = own.mean - rng.uniform(0.1, 0.3, SIZE)
+        with_rows = {"rows": row} if rows else {}
+        domain = Domain((SIZE,), low, low + 0.4, range=(-9, 9), zonotope=own, **with_rows)
+        model = LinearModel()
+        add_conditions(model, domain, model.add_columns(domain.low, domain.high))
+        best, alone = _maximum(model, cost), np.abs(own.components @ cost) @ own.ranges
+        found = float(domain.support(cost[None])[0])
+        assert found >= best - 1e-7
+        ends = np.maximum(cost * domain.low, cost * domain.high).sum()
+        apart = min(ends, cost @ own.mean + alone + abs(cost) @ own.residual)
+        shares.append((found - best) / (apart - best + 1e-9))
+    assert np.median(shares) < 0.5
 
 
 def test_entries_whose_range_is_narrow_need_no_row() -> None:

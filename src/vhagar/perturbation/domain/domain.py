@@ -28,7 +28,8 @@ from vhagar.perturbation.domain.support import (
     UNDERFLOW,
     multipliers,
     rows_support,
-    zonotope_support,
+    shared_support,
+    zonotope_share,
 )
 from vhagar.perturbation.domain.zonotope import Zonotope
 
@@ -134,6 +135,11 @@ class Domain:
         return self.groups.any or self.rows is not None or self.zonotope is not None
 
     @property
+    def linear(self) -> bool:
+        """Whether linear rows or a zonotope limit the inputs."""
+        return self.rows is not None or self.zonotope is not None
+
+    @property
     def box(self) -> Domain:
         """The domain's box, without its other conditions."""
         if not self.constrained and not self.perturbed_inside:
@@ -237,18 +243,24 @@ class Domain:
         size = abs(a).sum(axis=1) * self.magnitude
         found = value + 2.0**-51 * (self.size + 8) * size + UNDERFLOW * (self.size + 8)
         # NaN, from an overflow, is no bound; `fmin` ignores it.
+        ends = self.low, self.high
         if self.rows is not None:
-            found = np.fmin(found, rows_support(self.rows, (self.low, self.high), a))
+            found = np.fmin(found, rows_support(self.rows, ends, a, self.zonotope))
         if self.zonotope is not None:
-            found = np.fmin(found, zonotope_support(self.zonotope, a))
+            found = np.fmin(found, shared_support(self.zonotope, ends, a))
         return np.asarray(found)
 
     def pulled(self, a: Array) -> Array:
-        """What the multipliers of the rows that bound `a.x` take of `a`: `C'y`, `(batch, size)`."""
-        if self.rows is None:
-            return np.zeros_like(a)
-        y = multipliers(self.rows, (self.low, self.high), a)
-        return np.asarray((self.rows.transposed @ y.T).T)
+        """What rows and zonotope take of `a` where they bound `a.x`, `(batch, size)`.
+
+        Rows with multipliers `y` take `C'y`, and the zonotope its share of what is left.
+        """
+        found, ends = np.zeros_like(a), (self.low, self.high)
+        if self.rows is not None:
+            found = np.asarray((self.rows.transposed @ multipliers(self.rows, ends, a).T).T)
+        if self.zonotope is not None:
+            found = found + zonotope_share(self.zonotope, ends, a - found)
+        return found
 
     @cached_property
     def fingerprint(self) -> str | None:

@@ -20,6 +20,8 @@ _MOST_PROGRAMS = 256
 _INSIDE = 1e-6
 # The tolerance of the linear programs that find such points: a small part of this distance.
 _TOLERANCE = 1e-9
+# Most numbers in the components of a small zonotope.
+_SMALL = 2000
 # Coordinates that are remembered.
 _MOST_RECENT = 4
 
@@ -82,6 +84,11 @@ class Zonotope:
     @property
     def count(self) -> int:
         return len(self.components)
+
+    @property
+    def small(self) -> bool:
+        """Whether its rows make linear programs hardly slower: those of tables do not."""
+        return self.components.size <= _SMALL
 
     def part(self, entries: NDArray[np.int64]) -> Zonotope:
         """The zonotope's projection onto some entries."""

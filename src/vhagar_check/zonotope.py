@@ -1,0 +1,117 @@
+"""Zonotopes of inputs: `mean + components' z + r` with `|z| <= ranges` and `|r| <= residual`.
+
+Over a zonotope alone the maximum of `s.x` has a closed form. Inputs lie in a box, too, so for every
+`c` it is at most the zonotope's at `c` plus the box's at `s - c`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from vhagar_check.box_supports import Box, box_support, exact_box_support
+from vhagar_check.container import require_keys
+from vhagar_check.errors import Rejected
+from vhagar_check.layers import TINY, UNDERFLOW, Floats, gamma
+
+_KEYS = ("mean", "components", "ranges", "residual")
+# How often the share of a zonotope and its coordinates answer each other.
+_ROUNDS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Zonotope:
+    """Inputs `mean + components' z + r` with `|z| <= ranges` and `|r| <= residual`."""
+
+    mean: Floats
+    components: Floats
+    ranges: Floats
+    residual: Floats
+
+    def support(self, s: Floats) -> Floats:
+        """The maximum of `s.x`, rounded up."""
+        along = abs(s @ self.components.T)
+        value = s @ self.mean + along @ self.ranges + abs(s) @ self.residual
+        terms = len(self.mean) + len(self.ranges) + 16
+        reach = abs(self.mean) + self.ranges @ abs(self.components) + self.residual
+        reach = reach + UNDERFLOW * terms  # its products may underflow, too
+        lost = UNDERFLOW * terms * (1 + reach.sum() + self.ranges.sum()) + TINY
+        return np.asarray(value + 2 * gamma(terms) * (abs(s) @ reach) + lost)
+
+    def exact_support(self, s: list[Fraction]) -> Fraction:
+        triples = zip(s, self.mean.tolist(), self.residual.tolist(), strict=True)
+        total = sum((v * Fraction(m) + abs(v) * Fraction(r) for v, m, r in triples), Fraction(0))
+        for row, end in zip(self.components.tolist(), self.ranges.tolist(), strict=True):
+            terms = (v * Fraction(weight) for v, weight in zip(s, row, strict=True) if v and weight)
+            total += abs(sum(terms, Fraction(0))) * Fraction(end)
+        return total
+
+    def share(self, box: Box, s: Floats) -> Floats:
+        """Choose the part of `s` that is bounded here and not over the box.
+
+        Any part is valid. At given coordinates, the box or the zonotope limits an entry; where it
+        is the zonotope, the entry's coefficient belongs to it. At the coordinates that are best for
+        some share, others may be limited. Averages of both answers approach a best pair.
+        """
+        moves = self.components * self.ranges[:, None]
+        above, below = box[1] - (self.mean + self.residual), self.mean - self.residual - box[0]
+        room, sign = np.where(s > 0, above, below), np.sign(s)
+        found, z = np.zeros_like(s), np.zeros((len(s), len(self.ranges)))
+        for turn in range(_ROUNDS):
+            step = 2 / (turn + 2)
+            answer = np.where(sign * (z @ moves) < room, s, 0.0)
+            found += step * (answer - found)
+            z += step * (np.sign(found @ moves.T) - z)
+        return found
+
+    def shared_support(self, box: Box, s: Floats) -> Floats:
+        """A bound on `s.x` over the inputs of the zonotope that lie in the box, rounded up."""
+        share = self.share(box, s)
+        rest = s - share
+        value = box_support(box, rest) + self.support(share)
+        terms = len(self.mean) + 32
+        magnitude = np.maximum(abs(box[0]), abs(box[1]))
+        size = (abs(s) + abs(share)) @ magnitude + abs(value)
+        slack = 1.01 * gamma(terms) * size + UNDERFLOW * terms * (1 + magnitude.sum()) + TINY
+        return np.asarray(np.fmin(value + slack, self.support(s)))
+
+    def exact_shared(self, box: Box, s: list[Fraction]) -> Fraction:
+        """As `shared_support`, in exact arithmetic."""
+        found = [self.exact_support(s)]
+        share = self.share(box, np.array([[float(v) for v in s]]))[0]
+        if np.isfinite(share).all():
+            part = [Fraction(v) for v in share.tolist()]
+            rest = [v - own for v, own in zip(s, part, strict=True)]
+            found.append(self.exact_support(part) + exact_box_support(box, rest))
+        return min(found)
+
+    def contains(self, x: list[Fraction], coordinates: Any) -> bool:
+        """Whether the given coordinates prove that an input lies in the zonotope."""
+        z = [Fraction(float(value)) for value in coordinates]
+        if len(z) != len(self.ranges):
+            return False
+        inside = all(
+            abs(v) <= Fraction(end) for v, end in zip(z, self.ranges.tolist(), strict=True)
+        )
+        for k, value in enumerate(x):
+            column = self.components[:, k].tolist()
+            terms = (v * Fraction(weight) for v, weight in zip(z, column, strict=True) if weight)
+            centre = sum(terms, Fraction(float(self.mean[k])))
+            inside = inside and abs(value - centre) <= Fraction(float(self.residual[k]))
+        return inside
+
+
+def read_zonotope(given: Any, size: int) -> Zonotope:
+    """Read the zonotope of a certificate's domain."""
+    require_keys(given, frozenset(_KEYS), "zonotope")
+    mean, components, ranges, residual = (np.array(given[key], dtype=np.float64) for key in _KEYS)
+    count = len(ranges)
+    if (mean.shape, components.shape, residual.shape) != ((size,), (count, size), (size,)):
+        raise Rejected("the zonotope does not have the shape of inputs")
+    finite = all(np.isfinite(part).all() for part in (mean, components, ranges, residual))
+    if not finite or (ranges < 0).any() or (residual < 0).any() or ranges.ndim != 1:
+        raise Rejected("the zonotope has a negative range or a number that is not finite")
+    return Zonotope(mean, components, ranges, residual)
