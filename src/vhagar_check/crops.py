@@ -144,6 +144,9 @@ class SeenPiece(Piece):
     def support(self, a: Floats, b: Floats) -> Floats:
         return self._piece.support(*map(self._spread, (a, b)))
 
+    def support_with(self, a: Floats, b: Floats, c: Floats) -> Floats:
+        return self._piece.support_with(self._spread(a), self._spread(b), c)
+
     def _spread(self, coefficients: Floats) -> Floats:
         found = np.zeros((len(coefficients), self._piece.domain.size))
         found[:, self._pixels] = coefficients

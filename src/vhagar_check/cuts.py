@@ -1,16 +1,18 @@
 """Cuts: linear facts about the outputs of a ReLU layer, and how they join a bound.
 
-A cut says that `a.y + b.y_p <= limit` for the outputs `y` and `y_p` of some units of a ReLU layer
-in both copies, for all pairs of a region. So for every weight `rho >= 0`
+A cut says that `a.y + b.y_p + c.x <= limit` for the outputs `y` and `y_p` of some units of a ReLU
+layer in both copies and for some pixels of `x`, for all pairs of a region. So for every weight
+`rho >= 0`
 
-    c.y + d.y_p  <=  (c - rho a).y + (d - rho b).y_p + rho limit:
+    d.y + e.y_p + f.x  <=  (d - rho a).y + (e - rho b).y_p + (f - rho c).x + rho limit:
 
-on its way backwards, a bound may take `rho a` and `rho b` off its coefficients for that price.
+on its way backwards, a bound may take `rho a`, `rho b` and in the end `rho c` off its coefficients
+for that price.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -19,15 +21,26 @@ from vhagar_check.exact import Exact
 from vhagar_check.layers import HALF_ULP, UNDERFLOW, Floats, Indices, gamma
 
 
+def _no_pixels() -> Indices:
+    return np.zeros(0, dtype=np.int64)
+
+
+def _nothing() -> Floats:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A fact about some units of ReLU layer `layer`; an infinite limit says nothing."""
+    """A fact about some units of ReLU layer `layer` and some pixels; an infinite limit says
+    nothing."""
 
     layer: int
     units: Indices
     a: Floats
     b: Floats
     limit: float
+    pixels: Indices = field(default_factory=_no_pixels)
+    c: Floats = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,3 +102,30 @@ class Weighted:
                 left[unit] -= weight * Fraction(on_first)
                 right[unit] -= weight * Fraction(on_second)
         return Exact.of_fractions(left), Exact.of_fractions(right), price
+
+    def taken_off_inputs(self, a: Floats, error: Floats, magnitude: float) -> tuple[Floats, Floats]:
+        """Take all cuts off the coefficients on `x`, whose entries are at most `magnitude`."""
+        used = [
+            k for k, cut in enumerate(self.cuts) if len(cut.pixels) and self.weights[:, k].any()
+        ]
+        if not used:
+            return a, error
+        a, size = a.copy(), abs(a).sum(axis=1)
+        for k in used:
+            cut, weight = self.cuts[k], self.weights[:, k]
+            a[:, cut.pixels] -= weight[:, None] * cut.c
+            size = size + weight * abs(cut.c).sum()
+        error = error + gamma(2 * len(used) + a.shape[1] + 4) * (size * magnitude)
+        return a, error + 2 * UNDERFLOW * (len(used) + 1) * (a.shape[1] * magnitude)
+
+    def exactly_taken_off_inputs(self, a: Exact) -> Exact:
+        """As `taken_off_inputs`, for the first case, without rounding."""
+        weights = zip(self.cuts, self.weights[0].tolist(), strict=True)
+        used = [(cut, Fraction(own)) for cut, own in weights if len(cut.pixels) and own]
+        if not used:
+            return a
+        left = a.fractions()
+        for cut, weight in used:
+            for pixel, own in zip(cut.pixels.tolist(), cut.c.tolist(), strict=True):
+                left[pixel] -= weight * Fraction(own)
+        return Exact.of_fractions(left)

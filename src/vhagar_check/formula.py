@@ -103,12 +103,21 @@ class Bounds:
             return self._upper(len(self.network.stages) - 1, a, b, choose, decisions, added)[0]
 
     def upper_of_outputs(
-        self, layer: int, a: Floats, b: Floats, choose: Choose, decisions: list[Decisions]
+        self,
+        layer: int,
+        a: Floats,
+        b: Floats,
+        choose: Choose,
+        decisions: list[Decisions],
+        c: Floats | None = None,
     ) -> Floats:
-        """Upper bounds as in `upper`, on a function of the outputs of a ReLU layer."""
+        """Upper bounds as in `upper`, on a function of the outputs of a ReLU layer, plus `c.x`.
+
+        `c` has an entry for each pixel of the whole piece.
+        """
         with np.errstate(all="ignore"):
             begun = a, b, np.zeros(len(a)), np.zeros(len(a))
-            return self._below(layer + 1, begun, choose, decisions)[0]
+            return self._below(layer + 1, begun, choose, decisions, c=c)[0]
 
     def _upper(
         self,
@@ -131,6 +140,7 @@ class Bounds:
         decisions: list[Decisions],
         added: Added | None = None,
         cuts: Weighted | None = None,
+        c: Floats | None = None,
     ) -> tuple[Floats, Floats]:
         """Go on from coefficients on a stage's inputs, a constant and its error."""
         a, b, constant, error = begun
@@ -158,7 +168,15 @@ class Bounds:
                 error = error + gamma(4) * size  # the sums are rounded
                 a, b = p + added.on_s, q + added.on_t
             a, b, constant, error = self._through_stage(k - 1, a, b, constant, error)
-        total = constant + self._support(a, b, decisions)
+        magnitude = self.piece.magnitude
+        if cuts is not None:
+            a, error = cuts.taken_off_inputs(a, error, magnitude)
+        if c is None:
+            total = constant + self._support(a, b, decisions)
+        else:
+            size = (abs(a).sum(axis=1) + abs(c).sum()) * magnitude
+            error = error + gamma(len(c) + 4) * size
+            total = constant + self.piece.support_with(a, b, c)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
         # Multipliers can be so large that a sum is infinite: then they prove nothing. Only
         # decisions that leave no point give minus infinity.

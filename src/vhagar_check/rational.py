@@ -102,6 +102,8 @@ def _exact_upper(
             return float(-np.inf)
         a, b, paid = below
         constant += paid
+    if cuts is not None:
+        a = cuts.exactly_taken_off_inputs(a)
     support = bounds.piece.exact_within(a, b)
     return None if support is None else constant + support
 

@@ -23,7 +23,8 @@ from ..search.test_cone_cutting import cut_everywhere
 from .editing import Certificate
 
 Tables = list[list[np.ndarray]]
-# Changes a cut's description, its coefficients on both copies, and its leaves' multipliers.
+# Changes a cut's description, its coefficients on both copies and on pixels, and its leaves'
+# multipliers.
 CutEdit = Callable[[dict[str, Any], list[np.ndarray], Tables], None]
 Edit = Callable[[Certificate], None]
 
@@ -72,9 +73,10 @@ def in_cut(change: CutEdit) -> Edit:
 
 
 def _arrays(entry: dict[str, Any], data: bytes) -> tuple[list[np.ndarray], Tables]:
-    units, leaves = len(entry["units"]), entry["tree"].count(0)
-    ends = [np.frombuffer(data, "<f8", units, 8 * units * k).copy() for k in (0, 1)]
-    place, tables = 16 * units, []
+    units, pixels, leaves = len(entry["units"]), len(entry["pixels"]), entry["tree"].count(0)
+    coefficients = np.frombuffer(data, "<f8", 2 * units + pixels).copy()
+    ends = np.split(coefficients, [units, 2 * units])
+    place, tables = coefficients.nbytes, []
     for seen in entry["seen"]:
         shape, both = (leaves, len(seen)), []
         for _ in "pq":
@@ -130,6 +132,14 @@ def _negative_sign_last(entry: dict[str, Any], ends: list[np.ndarray], tables: T
     tables[:] = [[part[::-1] for part in both] for both in tables]
 
 
+def _other_copy(entry: dict[str, Any], ends: list[np.ndarray], tables: Tables) -> None:
+    ends[:2] = ends[1], ends[0]
+
+
+def _without_pixels(entry: dict[str, Any], ends: list[np.ndarray], tables: Tables) -> None:
+    del entry["pixels"], ends[2]
+
+
 def _infinite(entry: dict[str, Any], ends: list[np.ndarray], tables: Tables) -> None:
     tables[0][0][0, 0] = np.inf
 
@@ -146,7 +156,14 @@ INVALID: dict[str, Edit] = {
     "cuts, a sign decided twice": in_cut(_sign_twice),
     "cuts, multipliers of other leaves": in_cut(_negative_sign_last),
     "cuts, a multiplier that is infinite": in_cut(_infinite),
-    "cuts, the other copy": in_cut(lambda entry, ends, _: ends.reverse()),
+    "cuts, the other copy": in_cut(_other_copy),
+    "cuts, without their pixels": in_cut(_without_pixels),
+    "cuts, the pixels' coefficients negated": in_cut(
+        lambda entry, ends, _: np.negative(ends[2], out=ends[2])
+    ),
+    "cuts, other pixels": in_cut(
+        lambda entry, *_: entry.update(pixels=[15 - pixel for pixel in entry["pixels"][::-1]])
+    ),
     "cuts, a sign of a neuron without multipliers": in_cut(
         lambda entry, *_: entry["tree"][0].__setitem__(1, 1000)
     ),

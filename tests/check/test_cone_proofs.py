@@ -85,14 +85,17 @@ def block(
     a: np.ndarray,
     b: np.ndarray,
     tables: list[tuple[np.ndarray, np.ndarray]],
+    c: np.ndarray | None = None,
     **more: Any,
 ) -> bytes:
     text = json.dumps({"cuts": [entry], **more}).encode()
-    parts = [part.astype("<f8").tobytes() for part in (a, b)]
+    ends = (a, b) if c is None else (a, b, c)
+    parts = [part.astype("<f8").tobytes() for part in ends]
     parts += [part.astype("<f4").tobytes() for both in tables for part in both]
     return struct.pack("<I", len(text)) + text + b"".join(parts)
 
 
+@pytest.mark.parametrize("pixels", [None, [], [0, 2, 5]])
 @pytest.mark.parametrize(
     ("build", "layer", "units"),
     [
@@ -103,7 +106,11 @@ def block(
     ],
 )
 def test_a_limit_holds_for_all_pairs(
-    build: Callable[..., Network], layer: int, units: list[int], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., Network],
+    layer: int,
+    units: list[int],
+    pixels: list[int] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(9)
     net = build(rng)
@@ -111,7 +118,10 @@ def test_a_limit_holds_for_all_pairs(
     entry, a, b, tables = described(own, rng, layer, units, 3)
     assert len(entry["tree"]) == 7
     tables = [tuple(part * rng.uniform(0.5, 1.5, part.shape) for part in both) for both in tables]
-    (cut,) = with_cuts(own, [block(entry, a, b, tables)]).cuts
+    c = rng.normal(size=len(pixels or []))
+    if pixels is not None:
+        entry["pixels"] = pixels
+    (cut,) = with_cuts(own, [block(entry, a, b, tables, c)]).cuts
     best = -np.inf
     for x, x_p in pairs(own.bounds.piece, rng, 60):
         outputs = (activations(net, part)[layer] for part in (x, x_p))
@@ -120,12 +130,14 @@ def test_a_limit_holds_for_all_pairs(
             for weights, s in zip((a, b), outputs, strict=True)
             for n, c in zip(units, weights, strict=True)
         )
+        exact = x.fractions()
+        value += sum(Fraction(float(k)) * exact[n] for n, k in zip(pixels or [], c, strict=True))
         assert value <= Fraction(cut.limit)
         best = max(best, float(value))
     assert cut.limit < best + 30
     # In the whole network the same is proved as in the part on which the units depend.
     monkeypatch.setattr(Bounds, "around", lambda self, _, neurons: (self, neurons, None))
-    (whole,) = with_cuts(own, [block(entry, a, b, tables)]).cuts
+    (whole,) = with_cuts(own, [block(entry, a, b, tables, c)]).cuts
     assert whole.limit == pytest.approx(cut.limit, rel=1e-9)
 
 
@@ -170,6 +182,9 @@ FORGERIES: dict[str, tuple[str, Callable[[Entry], None]]] = {
     "a unit twice": ("not in order", lambda e: e.update(units=[1, 1])),
     "no units": ("no units", lambda e: e.update(units=[])),
     "nothing seen": ("which neurons", lambda e: e.update(seen=None)),
+    "pixels out of order": ("not in order", lambda e: e.update(pixels=[1, 0])),
+    "a pixel that there is not": ("that there are not", lambda e: e.update(pixels=[10**6])),
+    "pixels without coefficients": ("too few", lambda e: e.update(pixels=[0])),
     "another key": ("not understood", lambda e: e.update(limit=-5.0)),
     "too few numbers": ("too few", lambda e: e.update(units=[0, 1, 3])),
 }

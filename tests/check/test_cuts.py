@@ -28,15 +28,22 @@ from .test_verdict import forged
 
 
 def small(exact: bool = False) -> Region:
-    """One hidden layer with units of all kinds, and three cuts: two with limits."""
+    """One hidden layer with units of all kinds, three cuts: two with limits, two with pixels."""
     rng = np.random.default_rng(1)
     first = Dense(rng.normal(size=(6, 4)), rng.normal(size=6) / 4)
     last = Dense(rng.normal(size=(3, 6)), rng.normal(size=3))
     own = region_of(Network(((first,), (last,)), (4,)), ExactBounds if exact else None)
     status = np.array([PAIR, EQUAL, PAIR, ON, OFF, PAIR], dtype=np.uint8)
     cuts = [
-        Cut(0, np.array([0, 3, 5]), rng.normal(size=3), rng.normal(size=3), limit)
-        for limit in (0.7, np.inf, -0.3)
+        Cut(
+            0,
+            np.array([0, 3, 5]),
+            *rng.normal(size=(2, 3)),
+            limit,
+            np.array([1, 2][:pixels]),
+            rng.normal(size=pixels),
+        )
+        for limit, pixels in ((0.7, 2), (np.inf, 1), (-0.3, 0))
     ]
     return replace(own, status=[status], cuts=tuple(cuts))
 
@@ -64,7 +71,12 @@ def expected(own: Region, vector: np.ndarray, case: Decisions) -> Fraction:
         total += exact_offset(own.bounds.hexagons[0], n, case.signs.get((0, n), {}), numbers)
     ends = Exact.of_fractions(p), Exact.of_fractions(q)
     total += sum(end.dot(Exact.of(first.bias)) for end in ends)
-    return total + own.bounds.piece.exact_within(*(first.exact_backward(end) for end in ends))
+    on_x, on_image = (first.exact_backward(end) for end in ends)
+    on_pixels = on_x.fractions()
+    for weight, cut in zip(rho, own.cuts, strict=True):
+        for n, c in zip(cut.pixels.tolist(), cut.c.tolist(), strict=True):
+            on_pixels[n] -= weight * Fraction(c)
+    return total + own.bounds.piece.exact_within(Exact.of_fractions(on_pixels), on_image)
 
 
 def vectors(count: int) -> np.ndarray:
@@ -222,13 +234,51 @@ def test_what_cuts_lose_to_underflow_is_paid_for(count: int) -> None:
     assert allowed >= 2 * count * Fraction(2.0**-1022) * Fraction(SIZES.sum())
 
 
-def test_a_weight_of_one_is_a_weight() -> None:
-    cut = Cut(0, np.array([1]), np.array([2.0]), np.array([3.0]), 5.0)
-    zeros, zero = np.zeros((1, 3)), np.zeros(1)
-    a, b, constant, _ = Weighted((cut,), np.ones((1, 1))).taken_off(
-        0, zeros, zeros, zero, zero, SIZES
+def lost_at_inputs(cuts: Weighted, a: np.ndarray, error: float = 0.0) -> tuple[Fraction, Fraction]:
+    """What rounding makes of coefficients on inputs of at most 3, and its bound."""
+    found, bound = cuts.taken_off_inputs(a, np.array([error]), 3.0)
+    right = cuts.exactly_taken_off_inputs(Exact.of(a[0])).fractions()
+    pairs = zip(found[0].tolist(), right, strict=True)
+    return sum(abs(Fraction(own) - exact) for own, exact in pairs) * 3, Fraction(float(bound[0]))
+
+
+@pytest.mark.parametrize("weights", [(0.7,), (7e9 / 3,), (7e-17, 0.7), (0.7, 0.7000001, 7e-17)])
+@pytest.mark.parametrize(("given", "c"), [(1e16 / 3, 0.3), (0.0, 1e16 / 3)])
+def test_what_is_rounded_at_the_inputs_is_paid_for(
+    given: float, c: float, weights: tuple[float, ...]
+) -> None:
+    own = np.zeros(0)
+    cuts = tuple(
+        Cut(0, np.zeros(0, dtype=np.int64), own, own, 1.0, np.array([1]), np.array([sign * c]))
+        for sign in (1.0, -1.0, 1.0)[: len(weights)]
     )
+    weighted, row = Weighted(cuts, np.array([weights])), given * np.array([[0.0, 1.0, 0.0]])
+    lost, allowed = lost_at_inputs(weighted, row)
+    assert 0 < lost <= allowed < Fraction(given + max(weights) * c)
+    assert lost_at_inputs(weighted, row, 1e20)[1] >= 10**20
+    assert (row[0] == given * np.array([0.0, 1.0, 0.0])).all()
+    nothing, error = Weighted(cuts, np.zeros((1, len(cuts)))), np.zeros(1)
+    assert nothing.taken_off_inputs(row, error, 3.0) == (row, error)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_is_lost_to_underflow_at_the_inputs_is_paid_for(count: int) -> None:
+    own = np.zeros(0)
+    pixels = np.array([0, 2]), np.full(2, 1e-200)
+    cut = Cut(0, np.zeros(0, dtype=np.int64), own, own, 0.0, *pixels)
+    weighted = Weighted((cut,) * count, np.full((1, count), 1e-200))
+    _, allowed = lost_at_inputs(weighted, np.zeros((1, 3)))
+    assert allowed >= count * Fraction(2.0**-1022) * 2 * 3
+
+
+def test_a_weight_of_one_is_a_weight() -> None:
+    one, own = np.array([1]), np.array([4.0])
+    cut = Cut(0, one, np.array([2.0]), np.array([3.0]), 5.0, one, own)
+    zeros, zero = np.zeros((1, 3)), np.zeros(1)
+    weighted = Weighted((cut,), np.ones((1, 1)))
+    a, b, constant, _ = weighted.taken_off(0, zeros, zeros, zero, zero, SIZES)
     assert (a[0, 1], b[0, 1], constant[0]) == (-2.0, -3.0, 5.0)
+    assert weighted.taken_off_inputs(zeros, zero, 1.0)[0][0, 1] == -4.0
 
 
 @pytest.mark.parametrize(

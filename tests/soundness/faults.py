@@ -1643,6 +1643,30 @@ CUTS = {
         "price += 0 * weight",
         f"{_CUTS}::test_weights_of_cuts_count_as_the_formula_says",
     ),
+    "a checker that takes the pixels of cuts off the wrong way": _tested(
+        "vhagar_check.cuts",
+        "a[:, cut.pixels] -= weight[:, None] * cut.c",
+        "a[:, cut.pixels] += weight[:, None] * cut.c",
+        f"{_CUTS}::test_weights_of_cuts_count_as_the_formula_says",
+    ),
+    "a checker that forgets the rounding of cuts at the inputs": _tested(
+        "vhagar_check.cuts",
+        "error = error + gamma(2 * len(used) + a.shape[1] + 4) * (size * magnitude)",
+        "error = error + 0 * size",
+        f"{_CUTS}::test_what_is_rounded_at_the_inputs_is_paid_for",
+    ),
+    "a checker whose exact cuts forget their pixels": _tested(
+        "vhagar_check.cuts",
+        "left[pixel] -= weight * Fraction(own)",
+        "left[pixel] -= 0 * Fraction(own)",
+        f"{_CUTS}::test_weights_of_cuts_count_as_the_formula_says",
+    ),
+    "a checker that limits cuts without their pixels": _tested(
+        _CONES,
+        "c[cut.pixels] = cut.c",
+        "c[cut.pixels] = 0.0",
+        f"{_CONE_TESTS}::test_a_limit_holds_for_all_pairs",
+    ),
     "a checker that takes the smallest leaf of a cut": _tested(
         _CONES,
         "limit = max(limit, *np.where(np.isnan(values), np.inf, values).tolist())",
@@ -1696,6 +1720,18 @@ CUTS = {
         "constant = constant + self.weights[:, k] * cut.limit",
         "constant = constant + 0.0 * self.weights[:, k]",
         f"{_CONE_SEARCH}::test_weights_are_added_outward",
+    ),
+    "cuts whose pixels are forgotten": _tested(
+        "vhagar.relaxation.cone_cuts",
+        "a[:, cut.pixels] -= factor * cut.c",
+        "a[:, cut.pixels] -= 0.0 * factor",
+        f"{_CONE_SEARCH}::test_weights_are_added_outward",
+    ),
+    "a cut that is limited without its pixels": _tested(
+        "vhagar.relaxation.lp.cone",
+        "return plus_inputs(state, objective.c, size) if layer == INPUTS else state",
+        "return plus_inputs(state, 0 * objective.c, size) if layer == INPUTS else state",
+        f"{_CONE_SEARCH}::test_cuts_hold_for_every_pair",
     ),
     "cuts whose rounding is forgotten": _tested(
         "vhagar.relaxation.cone_cuts",

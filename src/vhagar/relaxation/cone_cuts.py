@@ -4,10 +4,12 @@ An LP bounds every neuron pair by its own hexagon, although neurons that see the
 cannot all be at the worst corners of their hexagons at once. A *cone cut* says so for one linear
 function of their outputs: over all pairs of a region,
 
-    a . relu(s) + b . relu(t) <= limit
+    a . relu(s) + b . relu(t) + c . x <= limit
 
 for some units of a ReLU layer. It is proved by branch and bound inside the units' cone of
-influence: a small tree of decided signs, with multipliers of the twin dual at its leaves.
+influence: a small tree of decided signs, with multipliers of the twin dual at its leaves. The
+coefficients `c` belong to pixels that several groups see: without them, each group would have
+these pixels as it likes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.array_types import Array, Index
-from vhagar.relaxation.twin_dual import Backward, unit
+from vhagar.relaxation.twin_dual import INPUTS, Backward, unit
 
 # A ReLU layer, a unit of it, and a copy: the sign that an inner node of a cut's tree decides.
 Split = tuple[int, int, int]
@@ -30,10 +32,11 @@ Split = tuple[int, int, int]
 class ConeCut:
     """A cut and its proof.
 
-    `units` of ReLU layer `layer` have the coefficients `a` and `b`. `tree` lists the proof's nodes
-    in preorder, the child with the negative sign first; a leaf is None. `seen[k]` are the undecided
-    units of layer k in the cone, for all layers up to `layer`, and `multipliers[k]` their `(p, q)`,
-    each `(leaves, len(seen[k]))` in float32. The `limit` is proven with exactly these numbers.
+    `units` of ReLU layer `layer` have the coefficients `a` and `b`, `pixels` of `x` have `c`.
+    `tree` lists the proof's nodes in preorder, the child with the negative sign first; a leaf is
+    None. `seen[k]` are the undecided units of layer k in the cone, for all layers up to `layer`,
+    and `multipliers[k]` their `(p, q)`, each `(leaves, len(seen[k]))` in float32. The `limit` is
+    proven with exactly these numbers.
     """
 
     layer: int
@@ -44,6 +47,8 @@ class ConeCut:
     tree: tuple[Split | None, ...]
     seen: tuple[Index, ...]
     multipliers: tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
+    pixels: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    c: Array = field(default_factory=lambda: np.zeros(0))
 
 
 _numbers = itertools.count()
@@ -67,16 +72,20 @@ class ConeCuts:
 class WeightedCuts:
     """Cuts of a region with weights `(rows, cuts)` that are at least 0, in a bound.
 
-    For all pairs, `weight * (limit - a . relu(s) - b . relu(t)) >= 0`; so it may be added to what
-    is bounded.
+    For all pairs, `weight * (limit - a . relu(s) - b . relu(t) - c . x) >= 0`; so it may be added
+    to what is bounded.
     """
 
     cuts: Sequence[ConeCut]
     weights: Array
 
     def to(self, layer: int, state: Backward, size: Array | None) -> Backward:
-        """Add the cuts of a layer to coefficients on its outputs, whose absolute values are at
-        most `size` in either copy."""
+        """Add the cuts of a layer to coefficients on its outputs, or all to those on the inputs.
+
+        The absolute values of what has these coefficients are at most `size` in either copy.
+        """
+        if layer == INPUTS:
+            return self._to_inputs(state, size)
         chosen = [k for k, cut in enumerate(self.cuts) if cut.layer == layer]
         chosen = [k for k in chosen if self.weights[:, k].any()]
         if not chosen:
@@ -98,3 +107,18 @@ class WeightedCuts:
             lost = 2.0**-1000 * (1.0 + float(size.sum()))
             error = error + lost * (1.0 + self.weights.sum(axis=1))
         return Backward(a, b, constant, error)
+
+    def _to_inputs(self, state: Backward, size: Array | None) -> Backward:
+        a, weight, terms = state.a.copy(), abs(state.a), 2
+        for k, cut in enumerate(self.cuts):
+            if len(cut.pixels) and self.weights[:, k].any():
+                factor = self.weights[:, k, None]
+                a[:, cut.pixels] -= factor * cut.c
+                weight[:, cut.pixels] += factor * abs(cut.c)
+                terms += 2
+        error = state.error
+        if size is not None and terms > 2:
+            error = error + unit(terms, a) * (weight @ size)
+            lost = 2.0**-1000 * (1.0 + float(size.sum()))
+            error = error + lost * (1.0 + self.weights.sum(axis=1))
+        return Backward(a, state.b, state.constant, error)

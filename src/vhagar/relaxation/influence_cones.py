@@ -117,7 +117,8 @@ class Relaxed(Protocol):
 class RelaxedCone:
     """A cone with its part of the piece and of the hexagons, enough for a linear model of its own.
 
-    `seen[k]` lists the neurons of ReLU layer k in the cone.
+    `seen[k]` lists the neurons of ReLU layer k in the cone, `pixels` are those of its part of the
+    piece.
     """
 
     stages: tuple[Stage, ...]
@@ -125,6 +126,7 @@ class RelaxedCone:
     hexagons: list[Hexagons]
     corners: list[Corners]
     seen: list[Index]
+    pixels: Index
 
 
 def relaxed_cone(bounds: Relaxed, layer: int, neurons: Index) -> RelaxedCone:
@@ -145,4 +147,5 @@ def relaxed_cone(bounds: Relaxed, layer: int, neurons: Index) -> RelaxedCone:
         [known.take(part) for known, part in zip(bounds.hexagons, seen, strict=False)],
         [known.take(part) for known, part in zip(bounds.corners, seen, strict=False)],
         seen,
+        columns,
     )

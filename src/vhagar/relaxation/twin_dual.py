@@ -34,10 +34,13 @@ _HALF_ULPS = {8: HALF_ULP, 4: 2.0**-24}
 # More than what one product loses to underflow, even where subnormal numbers are flushed to 0.
 _UNDERFLOWS = {8: 2.0**-1022, 4: 2.0**-126}
 
+# In place of a ReLU layer's index.
+INPUTS = -1
+
 # Multipliers `(p, q)` for a ReLU layer's index and its coefficients `(a, b)`.
 Choice = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
-# Adds facts about a ReLU layer's outputs to coefficients on them: the layer's index, the state, and
-# bounds on the outputs' absolute values where errors are computed.
+# Adds facts about a ReLU layer's outputs, or about the inputs, to coefficients on them: the layer's
+# index (or `INPUTS`), the state, and bounds on the absolute values where errors are computed.
 AddFacts = Callable[[int, "Backward", AnyArray | None], "Backward"]
 # The same multipliers and their offsets `r`, each `(rows, neurons)`.
 Payment = Callable[[int, AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
@@ -103,7 +106,8 @@ def backward(
 
     Errors are computed only if `magnitudes` are given. With `last` 1 the first stage is left out:
     the coefficients are those on its output. The `added` coefficients are added at their layer, and
-    `add_facts` adds facts about the outputs of ReLU layers before these are paid for.
+    `add_facts` adds facts about the outputs of ReLU layers before these are paid for, and about
+    the inputs in the end.
     """
     state = Backward.begin(start)
     for k in range(len(stages) - 1, last - 1, -1):
@@ -117,7 +121,17 @@ def backward(
             state = through_relu(state, paid, size)
             if added is not None and added.layer == k - 1:
                 state = added.to(state, size)
+    if add_facts is not None and not last:
+        state = add_facts(INPUTS, state, None if magnitudes is None else magnitudes[0][0])
     return state
+
+
+def plus_inputs(state: Backward, c: Array, size: AnyArray | None) -> Backward:
+    """The state with `c` `(size,)` added to each row's coefficients on `x`."""
+    error = state.error
+    if size is not None:
+        error = error + unit(2, state.a) * ((abs(state.a) + abs(c)) @ size)
+    return Backward(state.a + c, state.b, state.constant, error)
 
 
 def through_stage(

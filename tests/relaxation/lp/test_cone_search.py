@@ -15,10 +15,10 @@ from vhagar.network import Affine, Relu, SparseAffine
 from vhagar.relaxation.cone_cuts import ConeCut, Split, WeightedCuts
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp import cone_separation
-from vhagar.relaxation.lp.cone import Cone
+from vhagar.relaxation.lp.cone import Cone, Objective
 from vhagar.relaxation.lp.cone_search import cone_cut, groups
 from vhagar.relaxation.lp.region_model import RegionModel
-from vhagar.relaxation.twin_dual import Backward
+from vhagar.relaxation.twin_dual import INPUTS, Backward
 from vhagar.solver.linear_model import LinearArrays
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 from vhagar.solver.scaling import Scaled
@@ -29,6 +29,7 @@ from ...pooled import pooled_problem
 from ..samples import (
     SHAPE,
     ExactNetwork,
+    Pair,
     Rng,
     Values,
     domain_of,
@@ -65,12 +66,23 @@ def bounds_of(network: Network, text: str, clip: bool) -> list[TwinBounds]:
 
 
 def cuts_of(bounds: TwinBounds, rng: Rng, level: float = math.inf) -> list[ConeCut]:
+    """Cuts of random functions, every other one with coefficients on pixels."""
     found = []
     for units in groups(bounds, 1):
         cone = Cone(bounds, 1, units)
-        for a, b in rng.normal(size=(2, 2, len(units))):
-            found += [cut for cut in [cone_cut(cone, a, b, level, 60)] if cut is not None]
+        for k, (a, b) in enumerate(rng.normal(size=(2, 2, len(units)))):
+            c = k * rng.normal(size=len(cone.pixels))
+            cut = cone_cut(cone, Objective(a, b, c), level, 60)
+            found += [] if cut is None else [cut]
     return found
+
+
+def value_of(cut: ConeCut, network: Network, exact: ExactNetwork, pair: Pair) -> Fraction:
+    """What the cut bounds, at a pair of inputs."""
+    inputs = pair.exact, pair.exact_p
+    first, second = (outputs(exact(x), network, cut.layer) for x in inputs)
+    found = rationals(cut.a) @ first[cut.units] + rationals(cut.b) @ second[cut.units]
+    return Fraction(found + rationals(cut.c) @ pair.exact[cut.pixels])
 
 
 def outputs(values: Values, network: Network, layer: int) -> np.ndarray:
@@ -90,10 +102,8 @@ def test_cuts_hold_for_every_pair(text: str, clip: bool, linear: bool) -> None:
         cuts = cuts_of(bounds, rng)
         found += len(cuts)
         for pair in pairs(bounds.piece, rng, 15):
-            first, second = (outputs(exact(x), network, 1) for x in (pair.exact, pair.exact_p))
             for cut in cuts:
-                value = rationals(cut.a) @ first[cut.units] + rationals(cut.b) @ second[cut.units]
-                assert value <= Fraction(cut.limit)
+                assert value_of(cut, network, exact, pair) <= Fraction(cut.limit)
     assert found
 
 
@@ -116,11 +126,8 @@ def test_cuts_hold_whatever_the_size_of_weights(text: str, offset: float) -> Non
             cuts = cuts_of(bounds, rng)
             found += len(cuts)
             for pair in pairs(bounds.piece, rng, 10):
-                first, second = (outputs(exact(x), network, 1) for x in (pair.exact, pair.exact_p))
                 for cut in cuts:
-                    value = rationals(cut.a) @ first[cut.units]
-                    value += rationals(cut.b) @ second[cut.units]
-                    assert value <= Fraction(cut.limit)
+                    assert value_of(cut, network, exact, pair) <= Fraction(cut.limit)
     assert found or offset
 
 
@@ -132,7 +139,9 @@ def test_a_cut_is_nearly_the_maximum_and_below_the_relaxation() -> None:
     (bounds, *_) = bounds_of(network, "linf(1)", True)
     units, _ = groups(bounds, 1)
     a, b = rng.normal(size=(2, len(units)))
-    one, many = (cone_cut(Cone(bounds, 1, units), a, b, math.inf, most) for most in (2, 500))
+    cone = Cone(bounds, 1, units)
+    objective = Objective(a, b, np.zeros(len(cone.pixels)))
+    one, many = (cone_cut(Cone(bounds, 1, units), objective, math.inf, most) for most in (2, 500))
     assert one is not None
     assert many is not None
     points = np.array(np.meshgrid(*[np.linspace(0, 1, 9)] * 3)).reshape(3, -1).T
@@ -156,7 +165,7 @@ def test_no_cut_without_a_finite_limit(limit: float, monkeypatch: pytest.MonkeyP
     (bounds, *_) = bounds_of(halves(rng), "linf(1)", True)
     assert cuts_of(bounds, rng)
     monkeypatch.setattr(
-        Cone, "_bounds", lambda cone, a, b, duals, paths: np.full(len(duals), limit)
+        Cone, "_bounds", lambda cone, objective, duals, paths: np.full(len(duals), limit)
     )
     assert cuts_of(bounds, rng) == []
 
@@ -207,10 +216,8 @@ def test_a_solver_that_lies_only_makes_cuts_worse(monkeypatch: pytest.MonkeyPatc
     for bounds in bounds_of(network, "linf(0.3)", True):
         cuts = cuts_of(bounds, rng)
         for pair in pairs(bounds.piece, rng, 20):
-            first, second = (outputs(exact(x), network, 1) for x in (pair.exact, pair.exact_p))
             for cut in cuts:
-                value = rationals(cut.a) @ first[cut.units] + rationals(cut.b) @ second[cut.units]
-                assert value <= Fraction(cut.limit)
+                assert value_of(cut, network, exact, pair) <= Fraction(cut.limit)
 
 
 @every_perturbation
@@ -242,14 +249,25 @@ def test_weights_are_added_outward() -> None:
     units = np.arange(4)
     for scale in (1e-150, 1.0, 1e150):
         cuts = [
-            ConeCut(1, units, *(scale * rng.normal(size=(2, 4))), scale * rng.normal(), (), (), ())
-            for _ in range(3)
+            ConeCut(
+                1,
+                units,
+                *(scale * rng.normal(size=(2, 4))),
+                scale * rng.normal(),
+                *((),) * 3,
+                units[:pixels],
+                scale * rng.normal(size=pixels),
+            )
+            for pixels in (0, 1, 3)
         ]
         weights = abs(rng.normal(size=(5, 3)))
         a, b = scale * rng.normal(size=(2, 5, 4))
         constant = scale * rng.normal(size=5)
         size = abs(rng.normal(size=4))
-        state = WeightedCuts(cuts, weights).to(1, Backward(a, b, constant, np.zeros(5)), size)
+        begun = Backward(a, b, constant, np.zeros(5))
+        state = WeightedCuts(cuts, weights).to(1, begun, size)
+        at_inputs = WeightedCuts(cuts, weights).to(INPUTS, begun, size)
+        assert at_inputs.constant is constant
         z, z_p = rng.uniform(0, 1, (2, 4)) * size
         for row in range(5):
             exact = rationals(a[row]) @ rationals(z) + rationals(b[row]) @ rationals(z_p)
@@ -262,6 +280,11 @@ def test_weights_are_added_outward() -> None:
             )
             after += Fraction(float(state.constant[row])) + Fraction(float(state.error[row]))
             assert exact <= after
+            exact = rationals(a[row]) @ rationals(z)
+            for cut, weight in zip(cuts, weights[row], strict=True):
+                exact -= Fraction(float(weight)) * (rationals(cut.c) @ rationals(z)[cut.pixels])
+            after = rationals(at_inputs.a[row]) @ rationals(z)
+            assert abs(exact - after) <= Fraction(float(at_inputs.error[row]))
     assert WeightedCuts(cuts, weights).to(0, state, size) is state
 
 

@@ -22,11 +22,11 @@ from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.influence_cones import RelaxedCone, relaxed_cone
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.cone_branching import ConePseudocosts
+from vhagar.relaxation.lp.cone_signs import ConeSigns, undecided_signs
 from vhagar.relaxation.lp.lambda_model import PairModel
 from vhagar.relaxation.stages import Stage, magnitudes_of
-from vhagar.relaxation.twin_dual import paying, twin_bound
+from vhagar.relaxation.twin_dual import INPUTS, Backward, paying, plus_inputs, twin_bound
 from vhagar.runtime.deadline import NEVER, Deadline
-from vhagar.solver.linear_model import Columns
 from vhagar.solver.lp_answer import LpAnswer
 from vhagar.solver.simplex import Simplex
 
@@ -40,6 +40,25 @@ _SLOW, _CALL = 6.0, 5e5
 _ITERATIONS = 20
 # Outputs that are remembered.
 _MOST_KNOWN = 2000
+# Less than any sum of squares that is not 0.
+_NOTHING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What is maximised: `a.y + b.y_p + c.x`, `y` and `y_p` the outputs of a cone's units.
+
+    `x` are the pixels of the cone's part of the piece.
+    """
+
+    a: Array
+    b: Array
+    c: Array
+
+    @property
+    def stacked(self) -> Array:
+        return np.concatenate([self.a, self.b, self.c])
+
 
 # The signs that were decided on the way to a node; units are counted within the cone.
 Path = tuple[tuple[Split, bool], ...]
@@ -62,25 +81,6 @@ class Leaf:
     ray: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class _Signs:
-    """The undecided signs of a cone; units are counted within it.
-
-    `sides` are the columns of each sign's negative and positive corners. Times the LP's solution,
-    `positive` and `negative` `(signs, columns)` are what decisions for the other sign remove.
-    """
-
-    splits: tuple[Split, ...]
-    sides: dict[Split, tuple[Columns, Columns]]
-    positive: Array
-    negative: Array
-
-    @cached_property
-    def places(self) -> dict[Split, int]:
-        """The place of each sign among `splits`."""
-        return {split: place for place, split in enumerate(self.splits)}
-
-
 class Cone:
     """A group of neurons of one ReLU layer, and all that they depend on."""
 
@@ -99,12 +99,37 @@ class Cone:
             [*below.hexagons, bounds.hexagons[layer].take(units)],
             [*below.corners, bounds.corners[layer].take(units)],
             [*below.seen, units],
+            below.pixels,
         )
         self._model = PairModel(self._cone, layer + 1)
         self._simplex = Simplex(self._model.arrays, 0, self._model.region_rows, deadline)
         self._deadline = deadline
         self.work = 0.0  # of all searches, in simplex iterations times entries of a node's LP
-        self._known = np.zeros((0, 2 * size))  # outputs in both copies, of inputs met so far
+        # Outputs in both copies, and the inputs that they were met at.
+        self._known = np.zeros((0, 2 * size + len(below.pixels)))
+
+    @property
+    def pixels(self) -> Index:
+        """The pixels that the neurons' values depend on, in either copy."""
+        return self._cone.pixels
+
+    @property
+    def first_units(self) -> Index:
+        """The units of the first ReLU layer that the neurons depend on."""
+        return self._cone.seen[0]
+
+    def price(self, p: Array, q: Array) -> Array:
+        """Coefficients on the pixels that amount to `(p, q)` on the first layer's pre-activations.
+
+        Where a pixel's image is no function of the pixel, they are the best of its relaxation.
+        """
+        inputs, width = self._model.inputs, self._model.inputs.x.matrix.shape[1]
+        on_columns = np.zeros(width)
+        for factors, copy in ((p, inputs.first), (q, inputs.second)):
+            on_columns += (copy.matrix.T @ factors)[:width]
+        x = inputs.x.matrix
+        found: Array = (x @ on_columns) / np.maximum(x.power(2).sum(axis=1), _NOTHING)
+        return found
 
     @property
     def undecided(self) -> int:
@@ -122,37 +147,14 @@ class Cone:
         return self._simplex.entries
 
     @cached_property
-    def _signs(self) -> _Signs:
-        """The undecided signs, with the columns that decisions cut off."""
-        weights, model = self._model.weights, self._model.model
-        splits: list[Split] = []
-        sides: list[tuple[Columns, Columns]] = []
-        positive: list[Array] = []
-        negative: list[Array] = []
-        for layer in range(self.layer + 1):
-            equal = self._cone.hexagons[layer].equal
-            for unit in distinct(weights.neuron[weights.layer == layer]).tolist():
-                own = np.flatnonzero((weights.layer == layer) & (weights.neuron == unit))
-                columns = weights.column[own]
-                copies = (weights.s,) if equal[unit] else (weights.s, weights.t)
-                for copy, of_all in enumerate(copies):
-                    values = of_all[own]
-                    if not ((values < 0).any() and (values > 0).any()):
-                        continue
-                    splits.append((layer, unit, copy))
-                    sides.append((columns[values < 0], columns[values > 0]))
-                    for rows, part in ((positive, values), (negative, -values)):
-                        row = np.zeros(model.column_count)
-                        row[columns] = np.maximum(part, 0.0)
-                        rows.append(row)
-        shape = len(splits), model.column_count
-        masses = (np.array(rows).reshape(shape) for rows in (positive, negative))
-        return _Signs(tuple(splits), dict(zip(splits, sides, strict=True)), *masses)
+    def _signs(self) -> ConeSigns:
+        equal = [hexagons.equal for hexagons in self._cone.hexagons]
+        return undecided_signs(self._model, equal[: self.layer + 1])
 
-    def cut(self, a: Array, b: Array, tree: Tree, leaves: list[Leaf]) -> ConeCut:
+    def cut(self, objective: Objective, tree: Tree, leaves: list[Leaf]) -> ConeCut:
         """The cut that a tree proves, from its leaves' multipliers rounded to float32."""
-        chosen = np.stack([self._best(a, b, leaf) for leaf in leaves])
-        limit = float(self._bounds(a, b, chosen, [leaf.path for leaf in leaves]).max())
+        chosen = np.stack([self._best(objective, leaf) for leaf in leaves])
+        limit = float(self._bounds(objective, chosen, [leaf.path for leaf in leaves]).max())
         seen, multipliers = [], []
         for rows, neurons in zip(self._model.rows, self._cone.seen, strict=True):
             places = np.concatenate([rows.pairs, rows.equal])
@@ -163,14 +165,26 @@ class Cone:
             seen.append(neurons[places[order]])
             multipliers.append((p.astype(np.float32), q[:, order].astype(np.float32)))
         named = tuple(None if split is None else self._named(split) for split in tree)
-        return ConeCut(self.layer, self.units, a, b, limit, named, tuple(seen), tuple(multipliers))
+        used = np.flatnonzero(objective.c)
+        return ConeCut(
+            self.layer,
+            self.units,
+            objective.a,
+            objective.b,
+            limit,
+            named,
+            tuple(seen),
+            tuple(multipliers),
+            self.pixels[used],
+            objective.c[used],
+        )
 
     def _named(self, split: Split) -> Split:
         """A sign with its unit as the network counts it."""
         layer, unit, copy = split
         return layer, int(self._cone.seen[layer][unit]), copy
 
-    def _best(self, a: Array, b: Array, leaf: Leaf) -> Array:
+    def _best(self, objective: Objective, leaf: Leaf) -> Array:
         """A leaf's multipliers; those of an empty one are its parent's plus much of its ray."""
         given = _rounded(leaf.duals)
         if leaf.ray is None or not leaf.ray.any():
@@ -178,10 +192,10 @@ class Cone:
         ray = leaf.ray * (abs(given).max(initial=1.0) / abs(leaf.ray).max())
         tried = [given] + [given + sign * times * ray for times in _RAYS for sign in (1, -1)]
         rows = _rounded(np.stack(tried))
-        values = self._bounds(a, b, rows, [leaf.path] * len(rows))
+        values = self._bounds(objective, rows, [leaf.path] * len(rows))
         return np.asarray(rows[int(np.nan_to_num(values, nan=np.inf).argmin())])
 
-    def _bounds(self, a: Array, b: Array, duals: Array, paths: list[Path]) -> Array:
+    def _bounds(self, objective: Objective, duals: Array, paths: list[Path]) -> Array:
         """Proven bounds `(rows,)` of multipliers, each where its path's signs are decided."""
 
         def choose(layer: int, on_z: Array, on_z_p: Array) -> tuple[Array, Array]:
@@ -200,7 +214,11 @@ class Cone:
                     if place == layer:
                         codes[row, unit] |= (1 if positive else 2) << (2 * copy)
             decided.append(DecidedSigns(codes, corners.cut()))
-        start = np.tile(a, (len(duals), 1)), np.tile(b, (len(duals), 1))
+        start = np.tile(objective.a, (len(duals), 1)), np.tile(objective.b, (len(duals), 1))
+
+        def add_pixels(layer: int, state: Backward, size: Array | None) -> Backward:
+            return plus_inputs(state, objective.c, size) if layer == INPUTS else state
+
         with np.errstate(over="ignore", invalid="ignore"):
             found = twin_bound(
                 self._cone.stages,
@@ -208,6 +226,7 @@ class Cone:
                 start,
                 paying(self._cone.corners, choose, decided),
                 self._magnitudes,
+                add_facts=add_pixels,
             )
         return np.where(np.isnan(found), np.inf, found)
 
@@ -219,27 +238,28 @@ class Cone:
         entering = [inputs, *(corners.magnitude for corners in self._cone.corners)]
         return list(magnitudes_of(self._cone.stages, entering))
 
-    def cost(self, a: Array, b: Array) -> tuple[Array, float]:
+    def cost(self, objective: Objective) -> tuple[Array, float]:
         """The function of the LP's columns that is maximised, and its constant."""
-        cost, constant = np.zeros(self._model.model.column_count), 0.0
-        for factors, copy in ((a, self._model.first), (b, self._model.second)):
+        cost, constant, model = np.zeros(self._model.model.column_count), 0.0, self._model
+        parts = (objective.a, model.first), (objective.b, model.second)
+        for factors, copy in (*parts, (objective.c, model.inputs.x)):
             cost[: copy.matrix.shape[1]] += copy.matrix.T @ factors
             constant += float(copy.constant @ factors)
         return cost, constant
 
-    def known_value(self, a: Array, b: Array) -> float:
+    def known_value(self, objective: Objective) -> float:
         """The largest value of a function of the outputs that is known so far.
 
         Where nothing is known, the solution of one LP is looked at.
         """
         if not len(self._known):
-            self.aim(self.cost(a, b)[0])
+            self.aim(self.cost(objective)[0])
             answer = self.solved((), None)
             if answer.primal is not None:
-                self.value_at(answer.primal, a, b)
-        return float((self._known @ np.concatenate([a, b])).max(initial=-np.inf))
+                self.value_at(answer.primal, objective)
+        return float((self._known @ objective.stacked).max(initial=-np.inf))
 
-    def value_at(self, primal: Array, a: Array, b: Array) -> float:
+    def value_at(self, primal: Array, objective: Objective) -> float:
         """What the neurons make of the LP's input, which is remembered."""
         outputs = []
         for first, constant in self._first:
@@ -247,8 +267,9 @@ class Cone:
             for hexagons, (matrix, bias) in zip(self._cone.hexagons, self._dense, strict=True):
                 values = matrix @ hexagons.after(values) + bias
             outputs.append(values)
-        self._known = np.vstack([self._known[-_MOST_KNOWN:], np.concatenate(outputs)])
-        return float(a @ outputs[0] + b @ outputs[1])
+        point = np.concatenate([*outputs, self._model.inputs.x.value(primal)])
+        self._known = np.vstack([self._known[-_MOST_KNOWN:], point])
+        return float(objective.stacked @ point)
 
     @cached_property
     def _first(self) -> list[tuple[Array, Array]]:
@@ -260,9 +281,9 @@ class Cone:
         """All stages but the first: matrix and bias."""
         return [(stage.matrix().toarray(), stage.bias()) for stage in self._cone.stages[1:]]
 
-    def worths(self, a: Array, b: Array) -> Array:
+    def worths(self, objective: Objective) -> Array:
         """How much each undecided sign can matter, `(signs,)`."""
-        on_outputs = [(abs(a), abs(b))]
+        on_outputs = [(abs(objective.a), abs(objective.b))]
         for matrix, _ in self._dense[self.layer - 1 :: -1]:
             first, second = on_outputs[-1]
             on_outputs.append((abs(matrix).T @ first, abs(matrix).T @ second))

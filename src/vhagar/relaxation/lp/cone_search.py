@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vhagar.array_types import Array, Index
+from vhagar.array_types import Index
 from vhagar.relaxation.cone_cuts import ConeCut, Split
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.lp.cone import Cone, Leaf, Path
+from vhagar.relaxation.lp.cone import Cone, Leaf, Objective, Path
 from vhagar.relaxation.lp.cone_branching import score
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 
@@ -27,27 +27,27 @@ _NEARLY = 0.2
 _DEEPEST = 60
 
 
-def cone_cut(cone: Cone, a: Array, b: Array, level: float, most: int) -> ConeCut | None:
-    """A cut for coefficients `(units,)` that lies below `level`, if one is found.
+def cone_cut(cone: Cone, objective: Objective, level: float, most: int) -> ConeCut | None:
+    """A cut for an objective that lies below `level`, if one is found.
 
     `level` is the value that a cut has to cut off; the search takes at most `most` LPs.
     """
-    leaves = _ConeSearch(cone, a, b, level, most).leaves()
+    leaves = _ConeSearch(cone, objective, level, most).leaves()
     if leaves is None:
         return None
-    cut = cone.cut(a, b, *_in_preorder(leaves))
+    cut = cone.cut(objective, *_in_preorder(leaves))
     # A region without any pair has no finite limit; a cut is no place to say so.
     return cut if -math.inf < cut.limit < level else None
 
 
 class _ConeSearch:
-    """Best-first branch and bound in a cone, for one linear function of the outputs."""
+    """Best-first branch and bound in a cone, for one objective."""
 
-    def __init__(self, cone: Cone, a: Array, b: Array, level: float, most: int) -> None:
-        self._cone, self._a, self._b = cone, a, b
+    def __init__(self, cone: Cone, objective: Objective, level: float, most: int) -> None:
+        self._cone, self._objective = cone, objective
         self._level, self._most = level, most
-        self._best = cone.known_value(a, b)
-        self._worths = cone.worths(a, b)
+        self._best = cone.known_value(objective)
+        self._worths = cone.worths(objective)
         self._solved = 0
         self._count = itertools.count()
         self._closed: list[Leaf] = []
@@ -56,7 +56,7 @@ class _ConeSearch:
     def leaves(self) -> list[Leaf] | None:
         """The leaves of the search tree; None if no cut lies much below the level."""
         cone = self._cone
-        cost, self._constant = cone.cost(self._a, self._b)
+        cost, self._constant = cone.cost(self._objective)
         if not cost.any() or not self._is_promising():
             return None
         cone.aim(cost)
@@ -132,7 +132,7 @@ class _ConeSearch:
     def _optimal(self, path: Path, answer: LpAnswer) -> Leaf:
         assert answer.primal is not None
         assert answer.duals is not None
-        value = self._cone.value_at(answer.primal, self._a, self._b)
+        value = self._cone.value_at(answer.primal, self._objective)
         self._best = max(self._best, value)
         upper = answer.objective + self._constant
         return Leaf(path, upper, answer.duals, answer.primal, self._cone.basis())

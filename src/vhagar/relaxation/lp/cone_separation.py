@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vhagar.array_types import Array
+import numpy as np
+
+from vhagar.array_types import Array, Index
 from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.lp.cone import Cone
+from vhagar.relaxation.lp.cone import Cone, Objective
 from vhagar.relaxation.lp.cone_search import cone_cut, groups
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.lp_tightening import is_local
+from vhagar.relaxation.lp.node_bound import Wanted
 from vhagar.runtime.deadline import NEVER, Deadline
 
 # A cone has at most this many undecided signs, and at most this share of the LP's entries.
@@ -35,21 +38,20 @@ def may_help(bounds: TwinBounds) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Separation:
-    """A separation problem: a cone, a function of its outputs, its value at the LP's solution."""
+    """A separation problem: a cone, a function to bound there, its value at the LP's solution."""
 
     cone: Cone
-    a: Array
-    b: Array
+    objective: Objective
     value: float
 
     @property
     def most(self) -> float:
         """The most that a cut can cut off; infinite where nothing is known yet."""
-        return self.value - self.cone.known_value(self.a, self.b)
+        return self.value - self.cone.known_value(self.objective)
 
     def cut(self, worth: float) -> ConeCut | None:
         """A cut that the LP's solution violates by more than `worth`, if one is found."""
-        return cone_cut(self.cone, self.a, self.b, self.value - worth, _MOST_LPS)
+        return cone_cut(self.cone, self.objective, self.value - worth, _MOST_LPS)
 
 
 class ConeSeparator:
@@ -57,7 +59,8 @@ class ConeSeparator:
 
     def __init__(self, bounds: TwinBounds, model: LambdaModel, deadline: Deadline = NEVER) -> None:
         self._bounds, self._model, self._deadline = bounds, model, deadline
-        self._cones: dict[tuple[int, int], Cone | None] = {}
+        self._cones: dict[int, list[Cone | None]] = {}
+        self._seen: dict[int, tuple[Array, Array]] = {}
         self.possible = 0.0  # the most that the cuts looked for last could cut off
         layers = range(1, len(bounds.hexagons)) if may_help(bounds) else range(0)
         found = ((layer, groups(bounds, layer)) for layer in layers)
@@ -69,24 +72,25 @@ class ConeSeparator:
         return list(self._groups)
 
     @property
+    def _built(self) -> list[Cone]:
+        return [cone for cones in self._cones.values() for cone in cones if cone is not None]
+
+    @property
     def work(self) -> float:
         """The work of all searches in cones, in simplex iterations times entries."""
-        return sum(cone.work for cone in self._cones.values() if cone is not None)
+        return sum(cone.work for cone in self._built)
 
     @property
     def expected_work(self) -> float:
         """A guess at the work of searching every cone once."""
-        cones = [cone for cone in self._cones.values() if cone is not None]
-        each = max((cone.expected_work for cone in cones), default=0.0)
+        each = max((cone.expected_work for cone in self._built), default=0.0)
         return _MOST_LPS / 2 * each * sum(len(found) for found in self._groups.values())
 
-    def cuts(
-        self, primal: Array, wanted: dict[int, tuple[Array, Array]], worth: float, total: float
-    ) -> list[ConeCut]:
+    def cuts(self, primal: Array, wanted: Wanted, worth: float, total: float) -> list[ConeCut]:
         """Cuts that an LP's solution violates by more than `worth` each.
 
-        `wanted` are the bound's coefficients on the layers' outputs. Nothing is searched if all
-        cuts together would cut off less than `total`, by what is known of the outputs already.
+        Nothing is searched if all cuts together would cut off less than `total`, by what is known
+        of the outputs already.
         """
         possible = self._separations(primal, wanted)
         problems = [problem for problem in possible if problem.most > worth]
@@ -96,25 +100,52 @@ class ConeSeparator:
         found = (problem.cut(worth) for problem in problems)
         return [cut for cut in found if cut is not None]
 
-    def _separations(
-        self, primal: Array, wanted: dict[int, tuple[Array, Array]]
-    ) -> Iterator[_Separation]:
-        for layer, (a, b) in wanted.items():
-            first, second = (
-                copy.matrix @ primal[: copy.matrix.shape[1]] + copy.constant
-                for copy in self._model.leaving[layer]
-            )
-            for place, units in enumerate(self._groups[layer]):
-                cone = self._cone(layer, place)
-                if cone is not None and (a[units].any() or b[units].any()):
-                    value = float(a[units] @ first[units] + b[units] @ second[units])
-                    yield _Separation(cone, a[units], b[units], value)
+    def _separations(self, primal: Array, wanted: Wanted) -> Iterator[_Separation]:
+        x = self._model.inputs.x.value(primal)
+        for layer, (a, b) in wanted.outputs.items():
+            outputs = [copy.value(primal) for copy in self._model.leaving[layer]]
+            for cone in self._cones_of(layer):
+                if cone is None:
+                    continue
+                units = cone.units
+                if a[units].any() or b[units].any():
+                    c = self._price(cone, wanted)
+                    objective = Objective(a[units], b[units], c)
+                    point = [*(values[units] for values in outputs), x[cone.pixels]]
+                    value = float(objective.stacked @ np.concatenate(point))
+                    yield _Separation(cone, objective, value)
 
-    def _cone(self, layer: int, place: int) -> Cone | None:
-        """A group's cone; None where it is too large."""
-        if (layer, place) not in self._cones:
-            cone = Cone(self._bounds, layer, self._groups[layer][place], self._deadline)
-            small = cone.entries <= _LARGEST_PART * (self._model.arrays.matrix.nnz + 1)
-            small &= 0 < cone.undecided <= _MOST_SIGNS
-            self._cones[layer, place] = cone if small else None
-        return self._cones[layer, place]
+    def _price(self, cone: Cone, wanted: Wanted) -> Array:
+        """What the cone's pixels that others see, too, cost the bound in this cone, negated.
+
+        A cut for these prices agrees with the cuts of other cones about the pixels: where the cone
+        gains by a pixel, another one loses.
+        """
+        units, pixels = self._seen[cone.layer]
+        share = 1.0 / np.maximum(units[cone.first_units], 1.0)
+        p, q = (part[cone.first_units] * share for part in wanted.first)
+        price = cone.price(p, q)
+        cuts, weights = wanted.weights.cuts, wanted.weights.weights[0]
+        for k in np.flatnonzero(weights).tolist():
+            cut = cuts[k]
+            if len(cut.pixels) and cut.layer == cone.layer and cut.units[0] == cone.units[0]:
+                price[np.searchsorted(cone.pixels, cut.pixels)] -= weights[k] * cut.c
+        return np.where(pixels[cone.pixels] > 1, -price, 0.0)
+
+    def _cones_of(self, layer: int) -> list[Cone | None]:
+        """The cones of a layer's groups; None where one is too large."""
+        if layer not in self._cones:
+            self._cones[layer] = [self._cone(layer, units) for units in self._groups[layer]]
+            units = np.zeros(len(self._bounds.hexagons[0].on))
+            pixels = np.zeros(self._bounds.piece.domain.size)
+            for cone in self._cones[layer]:
+                if cone is not None:
+                    units[cone.first_units] += 1
+                    pixels[cone.pixels] += 1
+            self._seen[layer] = units, pixels
+        return self._cones[layer]
+
+    def _cone(self, layer: int, units: Index) -> Cone | None:
+        cone = Cone(self._bounds, layer, units, self._deadline)
+        small = cone.entries <= _LARGEST_PART * (self._model.arrays.matrix.nnz + 1)
+        return cone if small and 0 < cone.undecided <= _MOST_SIGNS else None

@@ -38,6 +38,19 @@ _ROOM_FOR_CUTS = 2.0**-36
 
 
 @dataclass(frozen=True, eq=False)
+class Wanted:
+    """What a bound's multipliers say about the parts of the network.
+
+    `outputs[k]` are the coefficients on the outputs of ReLU layer k before cuts are taken off,
+    `first` the multipliers of the first layer's pre-activations, `weights` those of the cuts.
+    """
+
+    outputs: dict[int, tuple[Array, Array]]
+    first: tuple[Array, Array]
+    weights: WeightedCuts
+
+
+@dataclass(frozen=True, eq=False)
 class Coefficients:
     """How the bound depends on both copies' values, to first order.
 
@@ -207,20 +220,27 @@ class NodeBound:
         found[:, : given.shape[1]] = np.maximum(given, 0.0)
         return found
 
-    def wanted(self, duals: Array, layers: list[int]) -> dict[int, tuple[Array, Array]]:
-        """The bound's coefficients on the outputs of layers, before cuts are taken off."""
-        found, facts = {}, self._facts(duals[None])
+    def wanted(self, duals: Array, layers: list[int]) -> Wanted:
+        """What these duals say about the outputs of some layers."""
+        found, first = {}, [np.zeros(0)] * 2
+        cuts = WeightedCuts(self.cuts.cuts, self._cut_weights(duals[None]))
+        choice = self._rows.choice(duals[None])
 
         def add_facts(layer: int, state: Backward, size: Array | None) -> Backward:
             if layer in layers:
                 found[layer] = np.nan_to_num(state.a[0]), np.nan_to_num(state.b[0])
-            return state if facts is None else facts(layer, state, size)
+            return cuts.to(layer, state, size)
+
+        def choose(layer: int, a: Array, b: Array) -> tuple[Array, Array]:
+            p, q = choice(layer, a, b)
+            if layer == 0:
+                first[:] = np.nan_to_num(p[0]), np.nan_to_num(q[0])
+            return p, q
 
         start = self._rows.classes(duals[None]).start(self._source, self._target)
         with np.errstate(over="ignore", invalid="ignore"):
-            choice = self._rows.choice(duals[None])
-            coefficients(self._bounds.stages, start, choice, add_facts=add_facts)
-        return found
+            coefficients(self._bounds.stages, start, choose, add_facts=add_facts)
+        return Wanted(found, (first[0], first[1]), cuts)
 
     def ignores_target(self, duals: Array | None) -> bool:
         """Whether the bound does not use the target's constraints."""

@@ -149,6 +149,9 @@ class RegionModel:
                 part = outputs.matrix[cut.units].T @ factors
                 row[: len(part)] += part
                 limits[place] -= float(outputs.constant[cut.units] @ factors)
+            x = self.model.inputs.x
+            row[: x.matrix.shape[1]] += x.matrix[cut.pixels].T @ cut.c
+            limits[place] -= float(x.constant[cut.pixels] @ cut.c)
         return sparse.csr_array(rows), limits
 
     @property

@@ -12,8 +12,9 @@ def cut_block(cut: ConeCut) -> bytes:
         "layer": int(cut.layer),
         "units": cut.units.tolist(),
         "seen": [units.tolist() for units in cut.seen],
+        **({"pixels": cut.pixels.tolist()} if len(cut.pixels) else {}),
         "tree": [0 if split is None else [int(part) for part in split] for split in cut.tree],
     }
-    parts = [cut.a.astype("<f8").tobytes(), cut.b.astype("<f8").tobytes()]
+    parts = [part.astype("<f8").tobytes() for part in (cut.a, cut.b, cut.c)]
     parts += [part.astype("<f4").tobytes() for both in cut.multipliers for part in both]
     return with_json({"cuts": [about]}, *parts)
