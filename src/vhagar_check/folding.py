@@ -143,7 +143,7 @@ def _arithmetic(reader: Reader, node: Node) -> Constant:
     checked(node, (max(1, math.prod(shape)),), reader)
     if left.dtype.kind == right.dtype.kind == "i":
         return _whole(node, left, right)
-    if left.dtype.kind != "f" or right.dtype.kind != "f":
+    if left.dtype.kind != "f" or right.dtype.kind != "f" or node.kind == "Mod":
         raise node.refused("computes a constant of a type that is not understood")
     return _exact(node, left.astype(np.float64), right.astype(np.float64))
 
@@ -154,6 +154,10 @@ def _whole(node: Node, left: Constant, right: Constant) -> Constant:
         if (right == 0).any() or (left < 0).any() or (right < 0).any():
             raise node.refused("divides whole numbers that are not positive")
         found = a // b
+    elif node.kind == "Mod":
+        if (right <= 0).any():
+            raise node.refused("takes the remainder by a number that is not positive")
+        found = a % b
     else:
         found = {"Add": a + b, "Sub": a - b, "Mul": a * b}[node.kind]
     if not all(-(2**63) <= number < 2**63 for number in np.ravel(found).tolist()):
@@ -256,7 +260,7 @@ _FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {
     "Concat": _concat,
     "Cast": _cast,
     "ConstantOfShape": _filled,
-    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod"), _arithmetic),
     "Neg": _negative,
     "Floor": _floor,
     "Ceil": _floor,

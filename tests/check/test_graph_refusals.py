@@ -119,6 +119,14 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "a jump": (_jump, "meet at the limit"),
     "a jump beside the limit": (_jump_beside, "meet at the limit"),
     "a choice between others": (_choice_of_others, "meet at the limit"),
+    "a remainder of numbers that are not whole": (
+        lambda b: b("Add", "x", b("Mod", b.constant(5.0), b.constant(3.0))),
+        "type that is not understood",
+    ),
+    "a remainder by a negative number": (
+        lambda b: b("Reshape", "x", b("Mod", b.integers(-1), b.integers(-2))),
+        "not positive",
+    ),
     "a comparison of values": (lambda b: b("Less", "x", b("Relu", "x")), "with constants"),
     "a comparison added": (
         lambda b: b("Add", "x", b("Cast", b("Less", "x", b.constant(0.0)), to=1)),

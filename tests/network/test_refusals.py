@@ -256,6 +256,14 @@ INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
     ),
     "Conv, unknown padding": (lambda b: b.add("Conv", FILTERS, auto_pad="SOME"), "auto_pad"),
     "Div by zero": (lambda b: b.add("Div", np.zeros(1)), "divides by zero"),
+    "Mod of fractions": (
+        lambda b: b.follow(b.constant(1.5)).add("Mod", np.ones(1)).add("Add", "image"),
+        "not whole",
+    ),
+    "Mod by zero": (
+        lambda b: b.follow(b.constant(7)).add("Mod", np.array(0)).add("Reshape", "image"),
+        "divides by zero",
+    ),
     "Add of another shape": (lambda b: b.add("Add", np.ones(3)), "(3,)"),
     "Add for a batch": (lambda b: b.add("Add", np.ones((4, 2, 2, 2))), "(4, 2, 2, 2)"),
     "Mul to infinity": (

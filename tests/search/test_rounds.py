@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Bab, Problem, verify
+from vhagar import Bab, Problem, Status, verify
+from vhagar.attack.options import AttackOptions
 from vhagar.network import Affine, Convolution, Network, Relu
 from vhagar.result import BoundKind
 from vhagar.runtime.deadline import Deadline
@@ -156,6 +157,24 @@ def test_without_time_for_torch_numpy_goes_on(
     monkeypatch.setattr(SearchInRounds, "_device", lambda _: pytest.fail("torch was imported"))
     without = verify(problem, **options)
     assert without.upper < before.upper or (text is None and without.upper == before.upper)
+
+
+def test_an_attack_without_time_for_torch_is_left_out_and_more_time_would_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torch cannot be interrupted while it is imported: runs ended seconds after the deadline."""
+    problem = Problem(dense_network(), perturbation="linf(0.02)", source=0, targets=[1])
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    options = {"engine": FirstOrder(), "workers": 0, "device": "cpu", "timeout": 60}
+    attacks: list[AttackOptions] = []
+    monkeypatch.setattr(
+        "vhagar.search.rounds.attack_here", lambda _, options, *__: attacks.append(options)
+    )
+    assert verify(problem, **options).status is Status.EXHAUSTED
+    assert len(attacks) == 1
+    monkeypatch.setattr(SearchInRounds, "_can_import_torch", lambda *_: False)
+    assert verify(problem, **options).status is Status.TIMEOUT
+    assert len(attacks) == 1
 
 
 def test_spectral_bounds_do_not_wait_for_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,6 @@ _QUANTUM_NODES = 10
 _BEFORE_FIRST_ATTACK = 50
 # Nodes of small problems before the attack in this process: many are solved before it pays.
 _BEFORE_ATTACK = 300
-# Seconds that must be left for it: its library alone takes one or two to import.
-_FOR_ATTACK = 2.0
 # Workers, each of which takes most of a second to start, are started on small problems only after
 # so many seconds of work here, or this many times as long on a machine that is busy otherwise.
 _ALONE, _BUSY = 2.0, 4
@@ -77,7 +75,8 @@ class NodeSearch(Search):
             done = worker.work(task, _QUANTUM_NODES, deadline=deadline, on_bounds=self._tell_here)
             frontiers.put_back(HERE, done)
             self._attack_first_when_due(deadline)
-            if attacks and frontiers.signs.explored >= later and deadline.left > _FOR_ATTACK:
+            due = attacks and frontiers.signs.explored >= later
+            if due and self._can_import_torch(deadline):
                 self._attack_alone(deadline)
                 attacks = False
             frontiers.step_inputs()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack, attack_here
@@ -47,9 +48,6 @@ _BINDING_SHARE = 0.5
 _QUICK_GAIN = 4.0
 # Seconds before the deadline at which bounds by slopes are to be proved as they are.
 _PROOF_SECONDS = 0.5
-# Seconds of a core that importing torch takes, most of them in native code that nothing can
-# interrupt, and the smallest share of a core to reckon with on a busy machine.
-_IMPORT_SECONDS, _LEAST_CORE = 2.0, 0.1
 # Seconds after the deadline at which the attack's last messages are no longer waited for.
 _LATEST_WORDS = 0.3
 
@@ -65,8 +63,7 @@ class SearchInRounds(Search):
         super().__init__(run, attack, slopes, inputs)
         # Without linear programs nobody else finds confident inputs, either.
         self._attacks = attack
-        self._begun, self._worked = time.monotonic(), time.process_time()
-        # Whether the rounds have ended because there was no time to import torch.
+        # Whether something was left out because there was no time to import torch.
         self._lacks_torch = False
 
     def run(self, deadline: Deadline) -> bool:
@@ -97,12 +94,25 @@ class SearchInRounds(Search):
             with blas_threads(max(1, options.worker_count - beside)):
                 self.attack_first(deadline)
                 self._bound(deadline)
-            if self._attacks and not beside and not deadline.passed:
-                attack_here(run, attack_options, _ATTACK.seconds(deadline.left), self._dataset)
+            if self._attacks and not beside and not run.interval.closed:
+                self._attack_last(attack_options, deadline)
             self._go_on_with_inputs(deadline)
             grace = min(_LAST_WORDS, deadline.left + _LATEST_WORDS)
             self._attack.finish(ends, grace, patiently=True)
-        return deadline.passed and not run.interval.closed
+        return (deadline.passed or self._lacks_torch) and not run.interval.closed
+
+    def _attack_last(self, options: AttackOptions, deadline: Deadline) -> None:
+        """Attack in this process; without time for torch, by further first attacks."""
+        run = self._run
+        self._lacks_torch |= not self._can_import_torch(deadline)
+        if not (self._lacks_torch or deadline.passed):
+            attack_here(run, options, _ATTACK.seconds(deadline.left), self._dataset)
+        again = self._lacks_torch and self._resumed is None
+        for turn in itertools.count(1):
+            if not again or deadline.passed or run.interval.closed:
+                break
+            self.attack_first(deadline, turn)
+            run.report()
 
     def _bound(self, deadline: Deadline) -> None:
         """Bounds of all kinds, those that are quick to compute first."""
@@ -124,6 +134,7 @@ class SearchInRounds(Search):
         self._bound_in_rounds(slopes, last)
         if self._lacks_torch:
             self._bound_without_torch(deadline)
+            self._search_by_slopes(slopes, deadline, lambda _: not last.passed)
 
     def _bound_largest(self, deadline: Deadline) -> None:
         """Quick bounds of the maximal confidence, whether it is a ceiling or the question itself.
@@ -160,15 +171,6 @@ class SearchInRounds(Search):
             self._keeper.save_when_due()
             run.report()
         self._frontiers.last_boxes()
-
-    def _can_import_torch(self, deadline: Deadline) -> bool:
-        """Whether torch is there or can be imported in time, on a machine as busy as so far."""
-        return "torch" in sys.modules or deadline.left > _IMPORT_SECONDS / self._core_share()
-
-    def _core_share(self) -> float:
-        """The share of a core that this process has had since the search began."""
-        seconds = max(time.monotonic() - self._begun, 1e-3)
-        return min(max((time.process_time() - self._worked) / seconds, _LEAST_CORE), 1.0)
 
     def _device_in_time(self, deadline: Deadline) -> Any:
         """Where first-order steps run; `OutOfTime` if torch cannot be imported before that."""
@@ -218,12 +220,22 @@ class SearchInRounds(Search):
         known = first_neuron_bounds(run.problem, 0, BoundMethod.DIFFERENCES, run.bounds)
         if not are_manageable(known):
             return  # unless later bounds decide more pairs
+        last = deadline.sooner(_SLOPES_SHARE * deadline.left)
+        most = _ROUNDS * len(run.problem.targets) * len(run.problem.pieces)
+        self._search_by_slopes(slopes, deadline, lambda count: count < most and not last.passed)
+
+    def _search_by_slopes(
+        self,
+        slopes: QuadraticBounder,
+        deadline: Deadline,
+        goes_on: Callable[[int], bool] = lambda _: True,
+    ) -> None:
+        """Bound nodes by slopes; `goes_on` is asked after so many of them."""
+        run = self._run
         bounders = root_bounders(BoundMethod.DIFFERENCES, run, self._is_late(deadline))
         worker = SearchWorker(run.reduced, run.options, bounders, lambda: slopes)
-        last = deadline.sooner(_SLOPES_SHARE * deadline.left)
-        roots = len(run.problem.targets) * len(run.problem.pieces)
-        for count in range(_ROUNDS * roots):
-            if deadline.passed or run.interval.closed or (count >= _ROUNDS and last.passed):
+        for count in itertools.count():
+            if deadline.passed or run.interval.closed or (count >= _ROUNDS and not goes_on(count)):
                 break
             task = self._frontiers.next_slope_task(HERE)
             if task is None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -42,6 +43,9 @@ CEILING_SHARE = 0.1
 _FIRST_ATTACK_SHARE = 0.2
 # Seconds of halving boxes of inputs, while bounds are computed, before messages are taken again.
 _PATIENCE = 0.05
+# Seconds of a core that importing torch takes, most of them in native code that nothing can
+# interrupt, and the smallest share of a core to reckon with on a busy machine.
+_IMPORT_SECONDS, _LEAST_CORE = 2.0, 0.1
 # Seconds after the deadline for what is being computed here to come to an end.
 _GRACE = 0.5
 
@@ -62,16 +66,18 @@ class Search:
         # The confidence that the first attack reached.
         self._first_lower = 0.0
         self._stopped = threading.Event()
+        self._begun, self._worked = time.monotonic(), time.process_time()
 
     def kept(self) -> AbstractContextManager[None]:
         """Inside, the search is kept on disk, if that is wanted, also when it ends."""
         return self._keeper.to_the_end()
 
-    def attack_first(self, deadline: Deadline) -> None:
+    def attack_first(self, deadline: Deadline, turn: int = 0) -> None:
         """Look for a first witness in this process, before the attack's library is imported.
 
-        Without processes it takes as many steps every time, so that results repeat. Like every
-        attack, it keeps to reductions that leave inputs as they are: so do those of a data set.
+        Every `turn` has other starts. Without processes it takes as many steps every time, so that
+        results repeat. Like every attack, it keeps to reductions that leave inputs as they are: so
+        do those of a data set.
         """
         run = self._run
         if not self._attacks or self._resumed is not None or run.interval.closed:
@@ -91,7 +97,7 @@ class Search:
         first_attack(
             reduced.problem,
             offer,
-            run.options.seed,
+            run.options.seed + turn,
             self._dataset,
             lambda: last.passed or run.interval.closed,
         )
@@ -197,6 +203,15 @@ class Search:
 
     def _is_late(self, deadline: Deadline) -> Callable[[], bool]:
         return lambda: deadline.passed or self._stopped.is_set()
+
+    def _can_import_torch(self, deadline: Deadline) -> bool:
+        """Whether torch is there or can be imported in time, on a machine as busy as so far."""
+        return "torch" in sys.modules or deadline.left > _IMPORT_SECONDS / self._core_share()
+
+    def _core_share(self) -> float:
+        """The share of a core that this process has had since the search began."""
+        seconds = max(time.monotonic() - self._begun, 1e-3)
+        return min(max((time.process_time() - self._worked) / seconds, _LEAST_CORE), 1.0)
 
     @property
     def _first_worker(self) -> int:

@@ -160,6 +160,16 @@ def shapes_computed_at_length(b: Builder) -> Builder:
     return scores(b.follow("image").add("Reshape", flat).add("Add", summand).add("Relu"), 144)
 
 
+@model(10, batch=1)
+def unflattened(b: Builder) -> Builder:
+    """What torch writes for `nn.Unflatten` counts axes modulo their number."""
+    b.follow(b.constant(np.array(-2))).add("Mod", np.array(3)).add("Add", np.array(8))
+    b.stated("Unsqueeze", [0], since=13, names=["axes"])
+    b.add("Concat", np.array([16]), axis=0)
+    shape = b.add("Concat", np.array([1]), first=True, axis=0).last
+    return scores(b.follow("image").add("Reshape", shape).add("Relu"), 144)
+
+
 @model(11, batch=1)
 def ranges_of_indices(b: Builder) -> Builder:
     b.add("Size").add("Div", np.array(36)).add("Sub", np.array(0))

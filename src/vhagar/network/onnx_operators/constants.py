@@ -98,6 +98,15 @@ def _divided(first: Any, second: Any) -> Constant:
     return np.asarray(first / second)
 
 
+def _remainder(first: Any, second: Any) -> Constant:
+    """The remainder of whole numbers, which has the divisor's sign."""
+    if {first.dtype.kind, second.dtype.kind} - {"i", "u"}:
+        raise InvalidNetwork("it takes the remainder of numbers that are not whole")
+    if not np.all(second):
+        raise InvalidNetwork("it divides by zero")
+    return np.asarray(np.mod(first, second))
+
+
 def _total(*arrays: Any) -> Constant:
     return np.asarray(sum(arrays[1:], start=arrays[0]))
 
@@ -117,6 +126,7 @@ FOLDED: dict[str, Callable[..., Any]] = {
     "LessOrEqual": np.less_equal,
     "Max": lambda *arrays: np.max(np.broadcast_arrays(*arrays), axis=0),
     "Min": lambda *arrays: np.min(np.broadcast_arrays(*arrays), axis=0),
+    "Mod": _remainder,
     "Mul": np.multiply,
     "Neg": np.negative,
     "Not": np.logical_not,
