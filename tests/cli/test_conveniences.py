@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from vhagar.cli import groups
+from vhagar.cli.local import _Lines
 from vhagar.cli.main import COMMANDS, main
 from vhagar.cli.types import quotient, seconds
 from vhagar.errors import InvalidInput
+from vhagar.local.known import LocalProgress
 from vhagar.network import Affine, Network, write_onnx
 from vhagar.options import EXECUTORS, FORMULATIONS
 from vhagar.perturbation import parse
@@ -93,6 +95,13 @@ def test_a_quiet_run_prints_the_answer_alone(
     words = ["local", str(model), "--image", str(model.parent / "x.npy"), "--epsilon", "0.001"]
     assert main([*words, "-q"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_a_verbose_local_search_shows_each_change_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _Lines(0.0)
+    for time, upper in ((0.1, 2.5), (0.2, 2.5 - 1e-9), (0.3, 1.0)):
+        lines(LocalProgress(time, -1.0, upper, 5, 3))
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["0.1", "0.3"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -201,6 +201,10 @@ def test_the_accuracy_on_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "600 inputs: accuracy 25.00%; 100% classified 0" in capsys.readouterr().out
     written = json.loads((tmp_path / "out.json").read_text())["dataset"]
     assert (written["accuracy"], written["share"], written["inputs"]) == (0.25, 1.0, 600)
+    assert written["labels"] == [0, 3]
+    np.savez(tmp_path / "data.npz", x=images, y=np.arange(600) % 4 + 6)
+    assert main(words) == 0
+    assert "labels are from 6 to 9, but classes from 0 to " in capsys.readouterr().out
     np.savez(tmp_path / "data.npz", x=images)
     assert main(words) == 0
     assert "no labels" in capsys.readouterr().out

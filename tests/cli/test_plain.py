@@ -33,7 +33,7 @@ def test_at_most_one_line_a_second_and_signs_of_life(
             clock[0] = tick / 4
             watch(make_progress(0.0, max(50.0 - tick, 10.0), seconds=clock[0]))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "tiny, linf(0.1), class 2 to 3, at most 60.0 s"
+    assert lines[0] == "tiny, linf(0.1), class 2 to 3, at most 60.0 s of search"
     changes = [f"{second}.0" for second in range(11)]
     assert [line.split()[0] for line in lines[1:]] == [*changes, "40.0", "70.0"]
 

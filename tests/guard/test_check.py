@@ -198,7 +198,8 @@ def test_certificates_must_be_there_and_be_the_same(
     bare = [Result(**{**vars(result), "certificate": None}) for result in results[:3]]
     vhagar.guard(bare).save(saved)
     found = check_guard(saved, network)
-    assert [problem.endswith("there is no certificate") for problem in found.problems] == [True] * 3
+    assert [": no certificate; " in problem for problem in found.problems] == [True] * 3
+    assert str(found).count("REFUSED") == len(set(found.problems))
 
 
 def test_another_network_or_file_is_refused(saved: Path, model: Path, tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def test_an_interruption_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) 
         ({"image": np.zeros(5)}, "does not fit"),
         ({"image": np.full(12, 1.5)}, "leaves the input range"),
         ({"image": np.full(12, np.nan)}, "not finite"),
-        ({"perturbation": "rotation([1,9])"}, "cannot be exported|a range"),
+        ({"perturbation": "rotation([1,9])"}, "can neither be exported|a range"),
     ],
 )
 def test_wrong_questions_are_refused(arguments: dict[str, Any], message: str) -> None:

@@ -248,6 +248,15 @@ def test_the_table_has_a_row_for_each_target(study: StudyData) -> None:
     assert rows[4]["upper"] is None
 
 
+def test_networks_that_share_a_name_are_told_apart(study: StudyData, tmp_path: Path) -> None:
+    """By their fingerprints, which are nowhere else in the names of files."""
+    prints = [facts.fingerprint[:6] for facts in study.networks]
+    alike = [replace(one, group=replace(one.group, network="one")) for one in study.entries]
+    for data, told in ((study, False), (replace(study, entries=tuple(alike)), True)):
+        written = export(data, tmp_path / "figures", ["csv"])
+        assert any(f"-{each}" in path.name for path in written for each in prints) is told
+
+
 @pytest.mark.slow
 def test_every_figure_is_written_in_every_format(study: StudyData, tmp_path: Path) -> None:
     written = export(study, tmp_path / "figures")

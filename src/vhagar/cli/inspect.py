@@ -103,4 +103,5 @@ def _dataset(arguments: argparse.Namespace) -> DatasetFacts:
     accuracy = None if labels is None else float((predicted == labels).mean())
     most = int(counts.argmax())
     share, name = float(counts[most] / len(inputs)), domain.class_name(most)
-    return DatasetFacts(str(arguments.dataset), len(inputs), accuracy, most, share, name)
+    ends = None if labels is None else (int(labels.min()), int(labels.max()))
+    return DatasetFacts(str(arguments.dataset), len(inputs), accuracy, most, share, name, ends)

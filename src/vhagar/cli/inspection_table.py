@@ -19,7 +19,7 @@ def text(found: Inspection) -> str:
     if found.unsupported:
         parts.append(_unsupported(found))
     if found.dataset is not None:
-        parts.append(_dataset(found.dataset))
+        parts.append(_dataset(found.dataset, found.classes or 0))
     if found.notes:
         parts.append("notes\n" + "\n".join(f"{_INDENT}{note}" for note in found.notes))
     return "\n\n".join(parts)
@@ -70,11 +70,15 @@ def _totals(found: Inspection) -> str:
     return "\n".join(_INDENT + line for line in lines)
 
 
-def _dataset(facts: DatasetFacts) -> str:
+def _dataset(facts: DatasetFacts, classes: int) -> str:
     right = "it has no labels" if facts.accuracy is None else f"accuracy {facts.accuracy:.2%}"
     name = facts.class_name or facts.most_frequent
     most = f"{facts.share:.0%} classified {name}, the most frequent class"
-    return f"dataset {facts.file}\n{_INDENT}{facts.inputs:,} inputs: {right}; {most}"
+    text = f"dataset {facts.file}\n{_INDENT}{facts.inputs:,} inputs: {right}; {most}"
+    if facts.labels is None or facts.labels[1] < classes:
+        return text
+    low, high = facts.labels
+    return f"{text}\n{_INDENT}labels are from {low} to {high}, but classes from 0 to {classes - 1}"
 
 
 def _unsupported(found: Inspection) -> str:

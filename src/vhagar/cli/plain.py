@@ -39,7 +39,7 @@ class PlainScreen(AbstractScreen):
             raise
 
     def _opened(self, problem: Problem, timeout: float | None) -> PlainWatch:
-        limit = "" if timeout is None else f", at most {seconds(timeout)}"
+        limit = "" if timeout is None else f", at most {seconds(timeout)} of search"
         self.line(f"{problem}{limit}")
         return PlainWatch(self, problem)
 

@@ -37,7 +37,8 @@ class GuardCheck:
     def __str__(self) -> str:
         """The verdict in words."""
         if self.problems:
-            return "\n".join(f"REFUSED: {problem}" for problem in self.problems)
+            # Several targets of a class may lack the same.
+            return "\n".join(f"REFUSED: {one}" for one in dict.fromkeys(self.problems))
         return "\n".join(
             [
                 f"PROVED by {self.proved} certificates, and the file is what follows from them:",
@@ -148,7 +149,7 @@ def _problem(bound: Bound, network: Network, folders: Sequence[Path]) -> str | N
     what = f"class {bound.source} under {bound.name}"
     file = bound.certificate
     if file is None:
-        return f"{what}: there is no certificate"
+        return f"{what}: no certificate; make the guard from a sweep with --certificates FOLDER"
     places = [folder / file.path.name for folder in folders]
     place = next((place for place in places if place.is_file()), None)
     if place is None:

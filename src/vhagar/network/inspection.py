@@ -36,7 +36,8 @@ class LayerFacts:
 class DatasetFacts:
     """What a network says about a data set; there is no accuracy without labels.
 
-    `class_name` is that of the most frequent class, if the domain has names.
+    `class_name` is that of the most frequent class, if the domain has names. `labels` are the
+    smallest and the largest label.
     """
 
     file: str
@@ -45,6 +46,7 @@ class DatasetFacts:
     most_frequent: int
     share: float
     class_name: str = ""
+    labels: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

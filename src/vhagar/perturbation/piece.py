@@ -148,8 +148,9 @@ class AbstractPiece(ABC):
         """The formula, simplified if all parameters are fixed; an error if there is none."""
         if self.formula is None:
             raise InvalidInput(
-                f"{self.label} cannot be exported: how it moves pixels is not a formula that ONNX "
-                "or VNN-LIB can hold; a single value instead of a range can be"
+                f"{self.label} can neither be exported nor be asked about one image: how it moves "
+                "pixels is not a formula that ONNX or VNN-LIB can hold; for a single value instead "
+                "of a range it is"
             )
         return self.formula.simplified(self.domain)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -65,12 +66,20 @@ def export(
         raise InvalidInput(f"cannot write figures to {folder}: {error.strerror}") from None
     written = [folder / "results.csv"]
     write_bytes(written[0], csv_text(COLUMNS, table_rows(study)).encode())
-    for figure in figures(study, kinds):
+    for name, figure in _named(study, kinds).items():
         for kind in formats:
-            path = folder / f"{figure.name}.{kind}"
+            path = folder / f"{name}.{kind}"
             write_bytes(path, _content(figure, kind))
             written.append(path)
     return written
+
+
+def _named(study: StudyData, kinds: Sequence[str]) -> dict[str, AbstractFigure]:
+    """The figures by name; fingerprints are left out unless networks share their names."""
+    found = {figure.name: figure for figure in figures(study, kinds)}
+    prints = "|".join(re.escape(facts.fingerprint[:6]) for facts in study.networks)
+    short = {re.sub(rf"-({prints})(?=-|$)", "", name): figure for name, figure in found.items()}
+    return short if len(short) == len(found) else found
 
 
 def _content(figure: AbstractFigure, kind: str) -> bytes:

@@ -55,7 +55,7 @@ def nearest_words(found: Neighbour, problem: Problem) -> str:
     """The input of the data set that is nearest to the witness."""
     label = "" if found.label is None else f", labelled {problem.class_name(found.label)},"
     return (
-        f"input {found.row} of the data set{label} is nearest to it; they differ by "
+        f"input {found.row} of the data set{label} is nearest to the witness; entries differ by "
         f"{100 * found.distance:.3g} % of their ranges (root mean square)"
     )
 
