@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vhagar import Problem, read_onnx, verify
@@ -111,3 +112,35 @@ def test_a_huge_input_range_is_no_reason_to_warn(
     )
     result = verify(problem, timeout=0.5, workers=0)
     assert 0.0 <= result.lower <= result.upper
+
+
+@pytest.mark.parametrize("output", ["/", ""])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["export", "MODEL", *ASKED, "--delta", "1", "--vnnlib"],
+        ["domain", "fit", "images.npz", "-o"],
+    ],
+)
+def test_a_folder_without_a_name_is_one_line(
+    command: list[str],
+    output: str,
+    folder: Path,
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    np.savez("images.npz", x=np.random.default_rng(0).random((9, 4)))
+    given = [str(model) if word == "MODEL" else word for word in command]
+    assert main([*given, output]) == 2
+    assert "it is a directory" in capsys.readouterr().err
+
+
+def test_inputs_without_an_end_are_one_line(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "loop").symlink_to("loop")
+    assert main(["verify", str(model), *ASKED, "--resume", "loop"]) == 2
+    assert "loop" in capsys.readouterr().err
+    (folder / "deep.toml").write_text("a = " + "[" * 3000 + "]" * 3000)
+    assert main(["sweep", "deep.toml", "--store", "new.db"]) == 2
+    assert "deep.toml is not a readable TOML file" in capsys.readouterr().err
