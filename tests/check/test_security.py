@@ -15,6 +15,7 @@ from vhagar.dataset import read_dataset, read_image
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.sweep.study import Study, load_models, questions, read_study
+from vhagar_check.cli import main
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "checker" / "vectors"
