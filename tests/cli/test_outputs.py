@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from vhagar import Problem, read_onnx, verify
@@ -144,3 +147,37 @@ def test_inputs_without_an_end_are_one_line(
     (folder / "deep.toml").write_text("a = " + "[" * 3000 + "]" * 3000)
     assert main(["sweep", "deep.toml", "--store", "new.db"]) == 2
     assert "deep.toml is not a readable TOML file" in capsys.readouterr().err
+
+
+def test_what_an_error_quotes_commands_no_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Evil\x1b[2J", ["x"], ["y"])],
+        "graph",
+        [onnx.helper.make_tensor_value_info("x", 1, [1, 2])],
+        [onnx.helper.make_tensor_value_info("y", 1, [1, 2])],
+    )
+    onnx.save(onnx.helper.make_model(graph), "evil.onnx")
+    assert main(["verify", "evil.onnx", *ASKED]) == 2
+    complaint = capsys.readouterr().err
+    assert "Evil?[2J" in complaint
+    assert "\x1b" not in complaint
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
+def test_names_that_are_no_utf8(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = os.fsdecode(b"m\xff.onnx")
+    shutil.copyfile(model, odd)
+    assert main(["export", odd, *ASKED, "--delta", "1", "--vnnlib", "question.vnnlib"]) == 0
+    assert main(["verify", odd, *ASKED, "--timeout", "0.2", "--plot", "plot.svg"]) == 0
+    for words in (
+        ["sweep", "--network", odd, *ASKED, "--store", "new.db"],
+        ["sweep", "study.toml", "--store", "new.db", "--certificates", os.fsdecode(b"c\xff")],
+        ["compare", odd, str(model), *ASKED],
+    ):
+        assert main(words) == 2
+        assert "is not valid UTF-8" in capsys.readouterr().err
+        assert not (folder / "new.db").exists()

@@ -64,7 +64,7 @@ def export(
         if version == 1:
             about = product_model(problem.network, problem.source, formula, problem.domain)
             write_bytes(place.onnx, about.SerializeToString())
-        write_bytes(place.vnnlib, content.encode())
+        write_bytes(place.vnnlib, content.encode(errors="backslashreplace"))
         found.append(place)
     if version == 2:
         write_bytes(model, standalone(problem.network).SerializeToString())

@@ -60,7 +60,7 @@ def read_onnx(
     model = parse_model(content, path)
     network = read_model(
         model,
-        path.stem,
+        path.stem.encode(errors="backslashreplace").decode(),  # a file's name may be no UTF-8
         layout,
         image_shape,
         mean,
