@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -21,6 +22,15 @@ BAD_ARRAYS = (
     zipfile.BadZipFile,
     zlib.error,
 )
+
+
+# All control characters but tabs and line breaks: a terminal obeys them.
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def without_control(text: str) -> str:
+    """A text, which may quote a file, with its control characters replaced."""
+    return CONTROL.sub("?", text)
 
 
 class VhagarError(Exception):

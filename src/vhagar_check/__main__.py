@@ -2,7 +2,11 @@
 
 import sys
 
-from vhagar_check.cli import main
+try:
+    from vhagar_check.cli import main
 
-if __name__ == "__main__":
-    sys.exit(main())
+    if __name__ == "__main__":
+        sys.exit(main())
+except KeyboardInterrupt:  # while it imports
+    sys.stderr.write("interrupted\n")
+    sys.exit(130)

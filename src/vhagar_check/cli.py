@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vhagar_check.maps import Recorded
     from vhagar_check.verdict import Verdict
 
-PROVED, REFUSED = 0, 1
+PROVED, REFUSED, INTERRUPTED = 0, 1, 130
 _LEAVE = "; perturbed inputs may leave it."
 # Most entries of a domain that are listed one by one.
 _MOST_LISTED = 12
@@ -52,7 +52,8 @@ def _cores() -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check a certificate; return 0 if everything that it claims is proved, else 1."""
+    """Check a certificate; return 0 if everything that it claims is proved, 1 if not, and 130 if
+    Ctrl-C ends it."""
     parser = argparse.ArgumentParser(
         prog="python -m vhagar_check",
         description=DESCRIPTION,
@@ -60,7 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
-    return run(parser.parse_args(arguments))
+    try:
+        return run(parser.parse_args(arguments))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def run(arguments: argparse.Namespace) -> int:

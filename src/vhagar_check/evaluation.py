@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, BinaryIO
@@ -109,6 +110,7 @@ _evaluator: Evaluator | None = None
 
 def _open_evaluator(statement: Statement, exact: bool) -> None:
     global _evaluator  # noqa: PLW0603 - what a process of the pool keeps between its tasks
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     _evaluator = Evaluator(statement, exact)
 
 

@@ -15,6 +15,7 @@ from vhagar.dataset import read_dataset, read_image
 from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.sweep.study import Study, load_models, questions, read_study
+from vhagar_check.cli import main
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "checker" / "vectors"
@@ -85,3 +86,14 @@ assert not foreign, foreign
     )
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vhagar_check.verdict.check", interrupted)
+    assert main([str(VECTORS / "linf.cert"), "--model", str(VECTORS / "dense.onnx")]) == 130
+    assert capsys.readouterr().err == "interrupted\n"

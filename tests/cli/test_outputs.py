@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from vhagar import Problem, read_onnx, verify
@@ -111,3 +115,69 @@ def test_a_huge_input_range_is_no_reason_to_warn(
     )
     result = verify(problem, timeout=0.5, workers=0)
     assert 0.0 <= result.lower <= result.upper
+
+
+@pytest.mark.parametrize("output", ["/", ""])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["export", "MODEL", *ASKED, "--delta", "1", "--vnnlib"],
+        ["domain", "fit", "images.npz", "-o"],
+    ],
+)
+def test_a_folder_without_a_name_is_one_line(
+    command: list[str],
+    output: str,
+    folder: Path,
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    np.savez("images.npz", x=np.random.default_rng(0).random((9, 4)))
+    given = [str(model) if word == "MODEL" else word for word in command]
+    assert main([*given, output]) == 2
+    assert "it is a directory" in capsys.readouterr().err
+
+
+def test_inputs_without_an_end_are_one_line(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "loop").symlink_to("loop")
+    assert main(["verify", str(model), *ASKED, "--resume", "loop"]) == 2
+    assert "loop" in capsys.readouterr().err
+    (folder / "deep.toml").write_text("a = " + "[" * 3000 + "]" * 3000)
+    assert main(["sweep", "deep.toml", "--store", "new.db"]) == 2
+    assert "deep.toml is not a readable TOML file" in capsys.readouterr().err
+
+
+def test_what_an_error_quotes_commands_no_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Evil\x1b[2J", ["x"], ["y"])],
+        "graph",
+        [onnx.helper.make_tensor_value_info("x", 1, [1, 2])],
+        [onnx.helper.make_tensor_value_info("y", 1, [1, 2])],
+    )
+    onnx.save(onnx.helper.make_model(graph), "evil.onnx")
+    assert main(["verify", "evil.onnx", *ASKED]) == 2
+    complaint = capsys.readouterr().err
+    assert "Evil?[2J" in complaint
+    assert "\x1b" not in complaint
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
+def test_names_that_are_no_utf8(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = os.fsdecode(b"m\xff.onnx")
+    shutil.copyfile(model, odd)
+    assert main(["export", odd, *ASKED, "--delta", "1", "--vnnlib", "question.vnnlib"]) == 0
+    assert main(["verify", odd, *ASKED, "--timeout", "0.2", "--plot", "plot.svg"]) == 0
+    for words in (
+        ["sweep", "--network", odd, *ASKED, "--store", "new.db"],
+        ["sweep", "study.toml", "--store", "new.db", "--certificates", os.fsdecode(b"c\xff")],
+        ["compare", odd, str(model), *ASKED],
+    ):
+        assert main(words) == 2
+        assert "is not valid UTF-8" in capsys.readouterr().err
+        assert not (folder / "new.db").exists()

@@ -145,6 +145,7 @@ def fit(arguments: argparse.Namespace) -> int:
             f"a domain is a .toml file, not {arguments.output.suffix}; its arrays go into an .npz "
             "file beside it"
         )
+    check_writable(arguments.output)  # a folder without a name has no place beside it
     for path in (arguments.output, arguments.output.with_suffix(".npz"), arguments.plot):
         if path is not None:
             check_writable(path, chosen[0])

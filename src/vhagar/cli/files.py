@@ -92,7 +92,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
     """The texts of a TOML file, each with its key; none where it is no such file."""
     import tomllib  # which few runs need
 
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         waiting: list[tuple[str, Any]] = [("", tomllib.loads(path.read_text(encoding="utf-8")))]
         while waiting:
             key, value = waiting.pop()

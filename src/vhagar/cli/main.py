@@ -34,7 +34,7 @@ from vhagar.cli import (
 )
 from vhagar.cli.help_text import HelpFormatter
 from vhagar.cli.standard_output import discard_output, json_to_standard_output
-from vhagar.errors import InvalidInput, VhagarError
+from vhagar.errors import InvalidInput, VhagarError, without_control
 from vhagar.runtime.lean_imports import import_sparse
 from vhagar.version import __version__
 from vhagar_check import cli as check
@@ -201,7 +201,7 @@ def _exit_code(outcome: Outcome | int) -> int:
 
 
 def _complain(message: str) -> int:
-    text = f"vhagar: error: {message}"
+    text = f"vhagar: error: {without_control(message)}"
     if sys.stderr.isatty():  # which would break lines in the middle of a word
         import shutil
         import textwrap

@@ -47,6 +47,7 @@ def export(
     """
     _check_question(problem, delta, version)
     text = Path(vnnlib)
+    check_writable(text)  # a folder without a name has no place beside it
     model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
     formulas = [piece.required_formula() for piece in problem.pieces]
     beside = model.with_name(f"{model.stem}_zonotope.onnx") if problem.domain.zonotope else None
@@ -62,7 +63,7 @@ def export(
         if version == 1:
             about = product_model(problem.network, problem.source, formula, problem.domain)
             write_bytes(place.onnx, about.SerializeToString())
-        write_bytes(place.vnnlib, content.encode())
+        write_bytes(place.vnnlib, content.encode(errors="backslashreplace"))
         found.append(place)
     if version == 2:
         write_bytes(model, standalone(problem.network).SerializeToString())

@@ -58,10 +58,9 @@ def read_onnx(
     path = Path(path)
     content = model_content(path)
     model = parse_model(content, path)
+    name = path.stem.encode(errors="backslashreplace").decode()  # a file's name may be no UTF-8
     front = layout, image_shape, mean, std
-    network = read_model(
-        model, path.stem, *front, output=output, threshold=threshold, argmin=argmin
-    )
+    network = read_model(model, name, *front, output=output, threshold=threshold, argmin=argmin)
     return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -138,7 +139,9 @@ def _check_checkpoint(options: Options) -> None:
     if path is None:
         return
     check_writable(path)
-    resumed_here = options.resume is not None and path.resolve() == options.resume.resolve()
+    resumed_here = options.resume is not None and (
+        os.path.realpath(path) == os.path.realpath(options.resume)  # which loops of links have, too
+    )
     if path.exists() and not resumed_here:
         raise InvalidInput(f"{path} exists already; resume it, remove it, or choose another file")
 

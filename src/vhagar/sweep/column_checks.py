@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from vhagar.errors import InvalidInput
+from vhagar.errors import CONTROL, InvalidInput
 from vhagar.perturbation import parse
 from vhagar.result import BoundKind, Status
 from vhagar.sweep.schema import CHOICE
@@ -21,19 +20,12 @@ _KINDS = {kind.name.lower() for kind in BoundKind}
 # The year 3000, in seconds since 1970.
 _LATEST = 3.25e10
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
 Check = Callable[[Any], bool]
 
 
 def is_text(value: Any) -> bool:
     """Whether a value is a text without control characters, which a terminal would obey."""
-    return isinstance(value, str) and _CONTROL.search(value) is None
-
-
-def without_control(text: str) -> str:
-    """A text with its control characters replaced."""
-    return _CONTROL.sub("?", text)
+    return isinstance(value, str) and CONTROL.search(value) is None
 
 
 def _is_integer(value: Any) -> bool:

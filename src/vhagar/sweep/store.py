@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from vhagar.drawing.figure import csv_text
-from vhagar.errors import InvalidInput
+from vhagar.errors import InvalidInput, without_control
 from vhagar.result.serialize import write_bytes
 from vhagar.sweep import bounds_store, question_store, table
 from vhagar.sweep.claims import is_gone, machine, owner_name
 from vhagar.sweep.class_coverage import StudyCoverage
-from vhagar.sweep.column_checks import without_control
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question
 from vhagar.sweep.snapshot import Ending, Snapshot

@@ -176,10 +176,21 @@ class Model:
     fingerprint: str
 
 
+def require_utf8(path: str | Path) -> None:
+    """Refuse a name that a store cannot hold."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            f"the name of {path} is not valid UTF-8, as which a store holds it; rename it"
+        ) from None
+
+
 def load_models(study: Study) -> list[Model]:
     """Read the networks of a study from their files; equal networks count once."""
     models: dict[str, Model] = {}
     for path in study.networks:
+        require_utf8(path)
         try:
             network = read_onnx(
                 path,

@@ -71,7 +71,7 @@ def proofs_beside(checkpoint: Path) -> Path:
 def scratch_beside(path: Path) -> Iterator[Scratch]:
     """A file without a name on the disk where the certificate will be: it is gone when closed."""
     check_writable(path)
-    folder = path.resolve().parent if path.is_file() or not path.exists() else None
+    folder = Path(os.path.realpath(path)).parent if path.is_file() or not path.exists() else None
     try:
         file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed below)
     except OSError as error:
@@ -85,7 +85,7 @@ def kept_scratch(checkpoint: Path, resumed: Path | None, state: ScratchState) ->
     """The file beside a checkpoint, with what there was when the `resumed` one was written."""
     path = proofs_beside(checkpoint)
     try:
-        if resumed is not None and resumed.resolve() != checkpoint.resolve():
+        if resumed is not None and os.path.realpath(resumed) != os.path.realpath(checkpoint):
             shutil.copyfile(proofs_beside(resumed), path)
         with path.open("w+b" if resumed is None else "r+b") as file:
             scratch = Scratch(file, state.length)
