@@ -78,7 +78,7 @@ exit codes:
 """
 
 
-# A new command is one more file and one more line.
+# A new command is one more file, with texts, `add_arguments` and `run`, and one more line.
 COMMANDS: dict[str, Any] = {
     "verify": verify,
     "attack": attack,
