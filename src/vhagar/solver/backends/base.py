@@ -186,7 +186,10 @@ class AbstractModel(ABC):
         return np.asarray(found * self._scaled.column_scale)
 
     def _scaled_columns(self, request: Request) -> tuple[Array, Array]:
-        return request.lower / self._scaled.column_scale, request.upper / self._scaled.column_scale
+        ends = request.lower / self._scaled.column_scale, request.upper / self._scaled.column_scale
+        if any(np.isnan(end).any() for end in ends):
+            raise SolverFailure("a column's bound is not a number")
+        return ends
 
     def _scaled_rows(self, request: Request) -> tuple[Array, Array]:
         """Return the rows' bounds with the request's changes."""

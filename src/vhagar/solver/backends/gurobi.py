@@ -63,8 +63,6 @@ class GurobiModel(AbstractModel):
         if request.proving:
             model.setParam("MIPFocus", 3)  # the bound
         lower, upper = self._scaled_columns(request)
-        if np.isnan(lower).any() or np.isnan(upper).any():
-            raise SolverFailure("a column's bound is not a number")
         kinds = np.where(self._arrays.integer & request.integer, "I", "C")
         cost = np.zeros(len(lower))
         cost[self._objective] = 1.0
