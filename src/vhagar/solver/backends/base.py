@@ -185,6 +185,12 @@ class AbstractModel(ABC):
             return None
         return np.asarray(found * self._scaled.column_scale)
 
+    def _cost(self) -> Array:
+        """1 for the column to maximise, 0 for all others."""
+        cost = np.zeros(len(self._scaled.column_scale))
+        cost[self._objective] = 1.0
+        return cost
+
     def _scaled_columns(self, request: Request) -> tuple[Array, Array]:
         ends = request.lower / self._scaled.column_scale, request.upper / self._scaled.column_scale
         if any(np.isnan(end).any() for end in ends):
