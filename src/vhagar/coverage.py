@@ -230,15 +230,12 @@ def _attacked(
                 for found in local.attacks(inputs[chunk], quick):
                     row = int(chunk[found.row])
                     verdict = check(found.target, inputs[row], found.piece_index, found.parameters)
-                    if isinstance(verdict, Witness) and _is_same(verdict.x, inputs[row]):
+                    # The witness check may have moved the input.
+                    if isinstance(verdict, Witness) and (verdict.x.ravel() == inputs[row]).all():
                         attacked.append(row)
     except KeyboardInterrupt:
         pass
     return attacked
-
-
-def _is_same(witness: Array, x: Array) -> bool:
-    return bool((witness.reshape(-1) == x).all())
 
 
 def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

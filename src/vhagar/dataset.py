@@ -63,11 +63,6 @@ def nearest(
     return found
 
 
-def named_dataset(options: Options, domain: Domain) -> Array | None:
-    """The inputs that the options name, if they do."""
-    return None if options.dataset is None else read_dataset(options.dataset, domain)
-
-
 def attack_starts(options: Options, domain: Domain) -> Array | None:
     """The inputs of the data set that attacks start from, if the options name one.
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from vhagar.cli.bar import MIDDLE, Cells, axis, cells
+from vhagar.cli.terminal import MIDDLE, Cells, axis, cells
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 74])

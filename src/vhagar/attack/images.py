@@ -17,7 +17,7 @@ from scipy import sparse
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.formula import Formula
 from vhagar.perturbation.piece import TorchApply
-from vhagar.runtime.devices import Tensor, as_numpy, require_torch
+from vhagar.runtime.devices import Tensor, as_numpy, require_torch, sparse_tensor
 
 MakeTensor = Callable[[Any], Tensor]
 _Map = Callable[[Tensor], Tensor]
@@ -114,13 +114,8 @@ def _picked(matrix: sparse.csr_array, tensor: MakeTensor) -> _Map | None:
 
 
 def _sparse_product(matrix: sparse.csr_array, tensor: MakeTensor) -> _Map:
-    torch = require_torch()
-    entries = matrix.tocoo()
-    places = torch.as_tensor(np.stack([entries.row, entries.col]).astype(np.int64))
-    weights = tensor(entries.data)
-    on_device = torch.sparse_coo_tensor(
-        places.to(weights.device), weights, entries.shape, check_invariants=True
-    ).coalesce()
+    torch, like = require_torch(), tensor(0.0)
+    on_device = sparse_tensor(matrix, like.dtype, like.device)
     return lambda values: torch.sparse.mm(on_device, values.T).T
 
 

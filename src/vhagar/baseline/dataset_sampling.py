@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vhagar.attack.local_attack import LocalAttack
-from vhagar.dataset import CHUNK, named_dataset
+from vhagar.dataset import CHUNK, read_dataset
 from vhagar.engine import AbstractEngine
 from vhagar.errors import InvalidInput
 from vhagar.result import Rejection, Run
@@ -20,11 +20,11 @@ class DatasetEngine(AbstractEngine):
 
     def search(self, run: Run, deadline: Deadline) -> bool:
         problem = run.problem
-        dataset = named_dataset(run.options, problem.domain)
-        if dataset is None:
+        if run.options.dataset is None:
             raise InvalidInput("dataset sampling needs a dataset; give it with --dataset")
         if not problem.targets:
             raise InvalidInput("dataset sampling needs a problem with a perturbation")
+        dataset = read_dataset(run.options.dataset, problem.domain)
         if not problem.domain.whole:
             inside = problem.domain.contains(dataset)
             run.note(

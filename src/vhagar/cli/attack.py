@@ -25,7 +25,6 @@ example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar attack`."""
     parser.set_defaults(command=run)
     groups.add_model(parser)
     groups.add_question(parser)

@@ -47,7 +47,6 @@ The mean says little about the largest confidence.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add a subcommand for each baseline."""
     commands = parser.add_subparsers(title="baselines", metavar="BASELINE", required=True)
     for name, text, description, add in (
         ("marabou", "a binary search with an SMT-based verifier", _MARABOU, _add_marabou),

@@ -40,7 +40,6 @@ _SLACK = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar compare`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
     add("first", metavar="A", help="model file, or the store of a sweep (STORE or STORE:NAME)")

@@ -29,7 +29,6 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar completion`."""
     parser.set_defaults(command=run)
     parser.add_argument("shell", choices=SHELLS, help="the shell that is to run the script")
 

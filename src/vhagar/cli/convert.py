@@ -24,7 +24,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar convert`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="quantised ONNX file, or .pt2 file")

@@ -41,7 +41,6 @@ Say what is in a domain, and draw it: the ends and the middle of images, bars fo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add a subcommand for each thing to do."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, text, description, add in (
         ("fit", "make a domain from data", _FIT, _add_fit),

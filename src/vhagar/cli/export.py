@@ -24,7 +24,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar export`."""
     parser.set_defaults(command=run)
     groups.add_model(parser)
     groups.add_classes(parser)

@@ -30,7 +30,6 @@ exit codes:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar guard`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
     add(

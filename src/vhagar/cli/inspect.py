@@ -36,7 +36,6 @@ EXIT_UNSUPPORTED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar inspect`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="classifier (ONNX file)")

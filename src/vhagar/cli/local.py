@@ -55,7 +55,6 @@ _PAUSES = {-1: math.inf, 0: 1.0, 1: 0.0}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar local`."""
     parser.set_defaults(command=run)
     groups.add_model(parser)
     _add_question(parser)

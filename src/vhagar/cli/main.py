@@ -79,7 +79,7 @@ exit codes:
 """
 
 
-# A new command is one more file and one more line.
+# A new command is one more file, with texts, `add_arguments` and `run`, and one more line.
 COMMANDS: dict[str, Any] = {
     "inspect": inspect,
     "verify": verify,
@@ -110,7 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _flushed():
             words = _joined(sys.argv[1:] if argv is None else argv)
             if words in _UNFINISHED:
-                _show_help(words)
+                with suppress(SystemExit):  # with which argparse ends
+                    _parser(words).parse_args([*words, "--help"])
                 return EXIT_BAD_INPUT
             _require_command(words)
             parser = _parser(words)
@@ -136,11 +137,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         discard_output()
         return _complain(f"cannot write the output: {error.strerror or error}")
-
-
-def _show_help(words: list[str]) -> None:
-    with suppress(SystemExit):  # with which argparse ends
-        _parser(words).parse_args([*words, "--help"])
 
 
 def _require_command(words: list[str]) -> None:

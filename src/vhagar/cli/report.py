@@ -22,7 +22,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar report`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
     add("store", type=Path, metavar="STORE", help="store of a sweep")

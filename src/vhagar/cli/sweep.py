@@ -37,7 +37,6 @@ _GRID = re.compile(r"\s*(\w+)\((.*)\)\s*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar sweep`."""
     parser.set_defaults(command=run)
     add = parser.add_argument
     add("study", type=Path, nargs="?", metavar="STUDY.toml", help="study file (or use the options)")

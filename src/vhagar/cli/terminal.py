@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from vhagar.cli.bar import MIDDLE, axis, cells
 from vhagar.cli.screen import AbstractScreen, AbstractWatch
 from vhagar.problem import Problem
 from vhagar.result import Progress, Result
@@ -25,6 +25,9 @@ _ROOM_FOR_CTRL_C = 2  # the terminal echoes ^C: without room it starts a line an
 _FRAME = 6  # the panel's border and padding, both sides
 _MOST_TARGETS = 5
 _REFRESH_PER_SECOND = 8
+# Value at the middle of the bar, relative to its end: the scale is that of square roots. The first
+# bound is often a hundred times the answer, so that a linear scale would end in the first cell.
+MIDDLE = 0.25
 
 
 @dataclass(frozen=True)
@@ -167,3 +170,48 @@ class LiveWatch(AbstractWatch):
         elapsed = time.monotonic() - self._started
         phase = "start" if self._progress is None else self._progress.phase
         return Text.assemble((phase, "bold"), f"  {seconds(elapsed)}{limit}")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Numbers of cells below the interval, inside it, and above it."""
+
+    below: int
+    unknown: int
+    above: int
+
+    @property
+    def centre(self) -> float:
+        """Position of the interval's middle, in cells."""
+        return self.below + self.unknown / 2
+
+
+def cells(lower: float, upper: float, scale: float, width: int) -> Cells:
+    """Divide `width` cells over `[0, scale]`; a cell counts as proven only if all of it is."""
+    if not (math.isfinite(upper) and math.isfinite(scale) and scale > 0):
+        return Cells(0, width, 0)
+    if upper <= 0:
+        return Cells(0, 0, width)
+    low, high = (math.sqrt(min(end / scale, 1.0)) for end in (lower, upper))
+    below = min(math.floor(width * low), width - 1)
+    above = min(math.floor(width * (1 - high)), width - 1 - below)
+    return Cells(below, width - below - above, above)
+
+
+def axis(label: str, centre: float, middle: str, end: str, width: int) -> str:
+    """Return the line under a bar: 0, `label` at the cell `centre`, and the middle and end values.
+
+    Labels that do not fit are left out.
+    """
+    line = " " * width
+    wanted = [
+        ("0", 0),
+        (end, width - len(end)),
+        (label, min(max(round(centre - len(label) / 2), 3), width - len(end) - len(label) - 2)),
+        (middle, round((width - len(middle)) / 2)),
+    ]
+    for text, start in wanted:
+        around = line[max(start - 2, 0) : start + len(text) + 2]
+        if start >= 0 and not around.strip():
+            line = line[:start] + text + line[start + len(text) :]
+    return line

@@ -47,7 +47,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `vhagar verify`."""
     parser.set_defaults(command=run)
     groups.add_model(parser)
     groups.add_question(parser)

@@ -4,12 +4,10 @@ from vhagar.dependency.algorithm import Dependencies, DependencyOptions, find_de
 from vhagar.dependency.question import SignStatus
 from vhagar.dependency.ranges import ConcreteBounds, Ranges, ranges_of
 from vhagar.dependency.relation import Relations, Rule, no_pairs
-from vhagar.dependency.relus import add_relu
-from vhagar.dependency.twin import Copies, add_copies, add_copy, add_order
+from vhagar.dependency.twin import add_copies, add_copy
 
 __all__ = [
     "ConcreteBounds",
-    "Copies",
     "Dependencies",
     "DependencyOptions",
     "Ranges",
@@ -18,8 +16,6 @@ __all__ = [
     "SignStatus",
     "add_copies",
     "add_copy",
-    "add_order",
-    "add_relu",
     "find_dependencies",
     "no_pairs",
     "ranges_of",

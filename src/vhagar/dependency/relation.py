@@ -8,8 +8,9 @@ two values of the same layer, `z_p[second] - z[first]`: a gap that is never nega
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,13 +95,12 @@ class Relations:
 
     def kept(self, chosen: Mask) -> Relations:
         """Select some of the pairs."""
-        return Relations(
-            self.first[chosen],
-            self.second[chosen],
-            self.gap_lower[chosen],
-            self.gap_upper[chosen],
-            self.rule[chosen],
-        )
+        return Relations(*(column[chosen] for column in self.columns))
+
+    @property
+    def columns(self) -> list[Any]:
+        """The fields, in order."""
+        return [getattr(self, field.name) for field in fields(self)]
 
 
 def unrelated(first: Index, second: Index) -> Relations:
@@ -122,10 +122,5 @@ def no_pairs() -> Relations:
 
 def joined(parts: Sequence[Relations]) -> Relations:
     """All pairs of several relations of one layer."""
-    return Relations(
-        np.concatenate([part.first for part in parts]),
-        np.concatenate([part.second for part in parts]),
-        np.concatenate([part.gap_lower for part in parts]),
-        np.concatenate([part.gap_upper for part in parts]),
-        np.concatenate([part.rule for part in parts]),
-    )
+    columns = zip(*(part.columns for part in parts), strict=True)
+    return Relations(*(np.concatenate(column) for column in columns))

@@ -8,7 +8,7 @@ from typing import Any
 
 from vhagar.network.onnx_messages import filled_fields
 from vhagar.network.onnx_types import VALUE_FIELDS, AttributeType, TensorType
-from vhagar.network.onnx_usage import inputs_of
+from vhagar.network.onnx_usage import inputs_of, tensors_of
 from vhagar.network.wire_format import ambiguous
 
 # Where a tensor may have its values.
@@ -37,9 +37,7 @@ def check_model(model: Any) -> None:
         _require_different(what, (item.name for item in node.attribute))
         for item in node.attribute:
             _check_attribute(item)
-            if item.type == AttributeType.TENSOR:
-                _check_tensor(item.t)
-    for tensor in graph.initializer:
+    for tensor in tensors_of(graph):
         _check_tensor(tensor)
 
 

@@ -6,15 +6,14 @@ is verified in real numbers either way; the second opinion on witnesses then rou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_tensors import read_tensor
-from vhagar.network.onnx_types import AttributeType, TensorType
-from vhagar.network.onnx_usage import inputs_of
+from vhagar.network.onnx_types import TensorType
+from vhagar.network.onnx_usage import inputs_of, tensors_of
 
 _HALF = (TensorType.FLOAT16, TensorType.BFLOAT16)
 NOTE = (
@@ -27,7 +26,7 @@ def in_single_precision(model: Any) -> Any:
     """Return the model itself, or a copy in single precision if it has half-precision numbers."""
     values = [*model.graph.input, *model.graph.output]
     halves = [value for value in values if value.type.tensor_type.elem_type in _HALF]
-    if not halves and not any(tensor.data_type in _HALF for tensor in _tensors(model)):
+    if not halves and not any(tensor.data_type in _HALF for tensor in tensors_of(model.graph)):
         return model
     from onnx import numpy_helper
 
@@ -37,20 +36,12 @@ def in_single_precision(model: Any) -> Any:
     for value in (*graph.input, *graph.output):
         if value.type.tensor_type.elem_type in _HALF:
             value.type.tensor_type.elem_type = TensorType.FLOAT
-    for tensor in _tensors(changed):
+    for tensor in tensors_of(graph):
         if tensor.data_type in _HALF:
             single = read_tensor(tensor).astype(np.float32)
             tensor.CopyFrom(numpy_helper.from_array(single, tensor.name))
     _recast(graph)
     return changed
-
-
-def _tensors(model: Any) -> Iterator[Any]:
-    yield from model.graph.initializer
-    for node in model.graph.node:
-        for item in node.attribute:
-            if item.type == AttributeType.TENSOR:
-                yield item.t
 
 
 def _recast(graph: Any) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 
 from vhagar.errors import InvalidNetwork
 from vhagar.network.onnx_messages import Message, editable
-from vhagar.network.onnx_types import AttributeType, DataLocation, TensorType
+from vhagar.network.onnx_types import DataLocation, TensorType
+from vhagar.network.onnx_usage import tensors_of
 
 # How values of common types are stored: raw, or else as numbers in a field.
 _STORED = {
@@ -63,7 +64,9 @@ def load_external_tensors(model: Any, path: Path) -> None:
     from onnx import external_data_helper
 
     folder = path.resolve().parent
-    for tensor in _all_tensors(model.graph):
+    if model.graph.sparse_initializer:
+        raise InvalidNetwork("the model has sparse constants; export it with dense ones")
+    for tensor in tensors_of(model.graph):
         if tensor.data_location != DataLocation.EXTERNAL:
             continue
         location = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
@@ -89,11 +92,3 @@ def _inside(folder: Path, location: str) -> bool:
     except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte in the name
         return False
     return bool(location) and not Path(location).is_absolute() and folder in target.parents
-
-
-def _all_tensors(graph: Any) -> list[Any]:
-    if graph.sparse_initializer:
-        raise InvalidNetwork("the model has sparse constants; export it with dense ones")
-    attributes = [item for node in graph.node for item in node.attribute]
-    in_nodes = [item.t for item in attributes if item.type == AttributeType.TENSOR]
-    return [*graph.initializer, *in_nodes]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from vhagar.network.onnx_types import AttributeType
+
 # Operators that return their operand, at most in another shape.
 _SAME_NUMBERS = ("Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast")
 
@@ -37,6 +39,13 @@ def inputs_of(graph: Any) -> list[Any]:
     """The inputs of a graph; old files also list its constants as inputs."""
     constants = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in constants]
+
+
+def tensors_of(graph: Any) -> list[Any]:
+    """All constants: the initialisers, and those in attributes of nodes."""
+    attributes = [item for node in graph.node for item in node.attribute]
+    in_nodes = [item.t for item in attributes if item.type == AttributeType.TENSOR]
+    return [*graph.initializer, *in_nodes]
 
 
 def sizes_of(value: Any) -> list[int]:

@@ -124,9 +124,7 @@ class WitnessFigure(AbstractFigure):
                 Text(x, _TOP + _SIDE + 16, below, 11.5, fill="muted"),
             ]
         left = _SPACE + len(pictures) * (_SIDE + _SPACE) + 10
-        shapes += self._scores(left)
-        width = left + 176 + extra_width([self._name(k) for k in range(len(self.witness.scores))])
-        return Drawing(width, _TOP + _SIDE + 28, self.title, shapes)
+        return self._beside_scores(shapes, left, _TOP + _SIDE + 28)
 
     def _draw_table(self) -> Drawing:
         """Draw the features in rows, those that change in bold, with the scores beside them."""
@@ -150,10 +148,12 @@ class WitnessFigure(AbstractFigure):
         sure = f"confidence {down(self.witness.confidence)}"
         note = f"{sure}; {more} more features" if more > 0 else sure
         shapes.append(Text(_SPACE, bottom + 6, note, 11.5, fill="muted"))
-        left = ends[-1] + 24
-        shapes += self._scores(left)
+        return self._beside_scores(shapes, ends[-1] + 24, max(bottom + 18, _TOP + _SIDE + 28))
+
+    def _beside_scores(self, shapes: list[Shape], left: float, height: float) -> Drawing:
+        """Draw the shapes, and to their right the scores."""
         width = left + 176 + extra_width([self._name(k) for k in range(len(self.witness.scores))])
-        return Drawing(width, max(bottom + 18, _TOP + _SIDE + 28), self.title, shapes)
+        return Drawing(width, height, self.title, [*shapes, *self._scores(left)])
 
     def _captions(self, heading: str) -> tuple[str, str]:
         """The captions above and below a picture."""

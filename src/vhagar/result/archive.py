@@ -30,13 +30,12 @@ from vhagar.result.serialize import SCHEMA, open_in_one_step, to_json
 from vhagar.result.values import (
     AbstractResult,
     BoundKind,
-    Coverage,
-    CoverageCounts,
     Estimate,
     Interval,
     Moment,
     PlausibleWitness,
     Status,
+    coverage_of_plain,
 )
 from vhagar.result.witness import Witness
 
@@ -93,6 +92,7 @@ def load_fields(path: Path) -> dict[str, Any]:
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:
     estimate, certificate = values["estimate"], values["certificate"]
+    covered = values.get("coverage")
     return {
         "lower": values["lower"],
         "upper": _upper(values["upper"]),
@@ -106,7 +106,7 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
         ),
         "max_confidence": values["max_confidence"] and _interval(values["max_confidence"]),
         "estimate": None if estimate is None else Estimate(**estimate),
-        "coverage": _coverage(values.get("coverage")),
+        "coverage": None if covered is None else coverage_of_plain(covered),
         "nearest": _nearest(values.get("nearest")),
         "engine": values["engine"],
         "device": values["device"],
@@ -131,20 +131,6 @@ def _plausible(values: dict[str, Any] | None, problem: Problem) -> PlausibleWitn
     assert witness is not None  # neither is ever left out
     assert near is not None
     return PlausibleWitness(witness, near, values["share"])
-
-
-def _coverage(values: dict[str, Any] | None) -> Coverage | None:
-    if values is None:
-        return None
-    correct = values["correct"]
-    return Coverage(
-        values["inputs"],
-        CoverageCounts(**values["classified"]),
-        None if correct is None else CoverageCounts(**correct),
-        values["largest"],
-        values["seconds"],
-        values.get("outside", 0),  # which earlier versions did not write
-    )
 
 
 def _upper(value: float | None) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from vhagar.dataset import Neighbour
 from vhagar.problem import Problem
@@ -107,6 +108,13 @@ class Coverage:
     largest: float
     seconds: float
     outside: int = 0
+
+
+def coverage_of_plain(values: Mapping[str, Any]) -> Coverage:
+    """Read what `dataclasses.asdict` has made of a coverage; earlier versions had no `outside`."""
+    correct = values["correct"]
+    found = {**values, "classified": CoverageCounts(**values["classified"])}
+    return Coverage(**{**found, "correct": None if correct is None else CoverageCounts(**correct)})
 
 
 @dataclass(frozen=True)

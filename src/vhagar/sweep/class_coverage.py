@@ -8,6 +8,7 @@ from typing import Any
 
 from vhagar.result import Coverage, CoverageCounts, numbers
 from vhagar.result.evidence import counts_words, outside_words
+from vhagar.result.values import coverage_of_plain
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,8 @@ def over(domain: str) -> str:
 
 
 def _class(values: Mapping[str, Any]) -> ClassCoverage:
-    found = dict(values["coverage"])
-    correct = found["correct"]
-    found["classified"] = CoverageCounts(**found["classified"])
-    found["correct"] = None if correct is None else CoverageCounts(**correct)
-    given = {**values, "targets": tuple(values["targets"]), "coverage": Coverage(**found)}
-    return ClassCoverage(**given)
+    coverage = coverage_of_plain(values["coverage"])
+    return ClassCoverage(**{**values, "targets": tuple(values["targets"]), "coverage": coverage})
 
 
 def total(classes: Sequence[ClassCoverage]) -> CoverageCounts:

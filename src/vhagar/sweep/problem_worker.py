@@ -48,7 +48,9 @@ class ProblemWorker:
         except VhagarError as error:
             send(Failed(task.number, str(error)))
             return
-        send(Completed(task.number, listener.last(result), _ending(result)))
+        name = None if result.certificate is None else str(result.certificate.absolute())
+        ending = Ending(result.status, result.nodes, result.engine, result.notes, name)
+        send(Completed(task.number, listener.last(result), ending))
 
 
 class _Listener:
@@ -80,11 +82,6 @@ class _Listener:
             witnesses[best.target] = best
         targets: dict[int | None, Interval] = dict(result.targets.items())
         return Snapshot(result.seconds, targets or {None: result.interval}, witnesses)
-
-
-def _ending(result: Result) -> Ending:
-    name = None if result.certificate is None else str(result.certificate.absolute())
-    return Ending(result.status, result.nodes, result.engine, result.notes, name)
 
 
 def serve(_: None, channel: Channel) -> None:

@@ -38,16 +38,17 @@ def leaky(node: Node) -> Tensor:
 def parametric(node: Node) -> Tensor:
     node.attributes()
     data, slope = node.tensor(), node.weights(1, "slope")
-    return leaky_relu(node.graph, data, _broadcast(slope, data.shape))
+    return leaky_relu(node.graph, data, broadcast(slope, data.shape, "slope"))
 
 
-def _broadcast(values: Array, shape: Shape) -> Array:
+def broadcast(values: Array, shape: Shape, what: str) -> Array:
+    """A constant operand in the shape of the data."""
     try:
         full: Array = np.broadcast_to(values, (1, *shape))[0]
         return full
     except ValueError as error:
         raise InvalidNetwork(
-            f"its constant of shape {values.shape} does not fit data of shape {shape}"
+            f"its {what} of shape {values.shape} does not fit data of shape {shape}"
         ) from error
 
 
@@ -107,7 +108,7 @@ def extremum(node: Node) -> Tensor:
         constant = constants[0]
         for more in constants[1:]:
             constant = pick(constant, more)
-        constant = _broadcast(constant, shape)
+        constant = broadcast(constant, shape, "constant")
     unit = maximum if node.kind == "Max" else minimum
     return unit(node.graph, tensors, constant, shape)
 

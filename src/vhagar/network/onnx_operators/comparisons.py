@@ -14,6 +14,7 @@ from vhagar.network.graph import Graph, Linear, Tensor, times
 from vhagar.network.layers import Shape
 from vhagar.network.maps import ScaleMap
 from vhagar.network.onnx_node import Comparison, Constant, Node, Operand, full_shape
+from vhagar.network.onnx_operators.activations import broadcast
 from vhagar.network.units import maximum, minimum
 
 _ABOVE = ("Greater", "GreaterOrEqual")
@@ -26,14 +27,9 @@ def compare(node: Node) -> Comparison:
     if len(node.operands) != 2 or len(places) != 1:
         raise node.refusal("compares two values that both depend on the input")
     (place,) = places
-    data, limit = node.tensor(place), node.weights(1 - place, "limit")
-    try:
-        full = np.broadcast_to(limit, (1, *data.shape))[0]
-    except ValueError as error:
-        raise InvalidNetwork(
-            f"its limit of shape {limit.shape} does not fit data of shape {data.shape}"
-        ) from error
-    return Comparison(data, full, (node.kind in _ABOVE) == (place == 0))
+    data = node.tensor(place)
+    limit = broadcast(node.weights(1 - place, "limit"), data.shape, "limit")
+    return Comparison(data, limit, (node.kind in _ABOVE) == (place == 0))
 
 
 def negated(node: Node) -> Comparison:

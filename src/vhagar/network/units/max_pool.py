@@ -54,7 +54,9 @@ def _round(
     # The odd entry of a group is the first of a pair without a second.
     base = np.where(paired & keep_second, seconds, firsts)[kept]
     unchanged = graph.mapped(operand, selection(operand.shape, base), base.shape)
-    excess = _difference(operand, firsts[paired], seconds[paired])
+    plus = selection(operand.shape, firsts[paired])
+    minus = selection(operand.shape, seconds[paired], -1.0)
+    excess = SparseMap(operand.shape, plus.weight + minus.weight)
     units = graph.units(graph.mapped(operand, excess, (int(paired.sum()),)))
     # The unit of each remaining entry; -1 for an odd one, which has none.
     unit_of = np.full(paired.shape, -1)
@@ -65,8 +67,3 @@ def _round(
     numbers = np.zeros(kept.shape, dtype=np.int64)
     numbers[kept] = np.arange(result.size)
     return result, EntryGroups(numbers, left)
-
-
-def _difference(operand: Tensor, firsts: Indices, seconds: Indices) -> SparseMap:
-    plus, minus = selection(operand.shape, firsts), selection(operand.shape, seconds, -1.0)
-    return SparseMap(operand.shape, plus.weight + minus.weight)

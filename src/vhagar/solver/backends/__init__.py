@@ -5,14 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 
 from vhagar.errors import InvalidInput
-from vhagar.solver.backends.base import AbstractModel, Capabilities, Solved
+from vhagar.solver.backends.base import AbstractModel, Solved
 from vhagar.solver.backends.status import STATUSES, SolveStatus
 
 __all__ = [
     "BACKENDS",
     "STATUSES",
     "AbstractModel",
-    "Capabilities",
     "SolveStatus",
     "Solved",
     "backend_named",

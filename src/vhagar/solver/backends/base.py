@@ -185,8 +185,17 @@ class AbstractModel(ABC):
             return None
         return np.asarray(found * self._scaled.column_scale)
 
+    def _cost(self) -> Array:
+        """1 for the column to maximise, 0 for all others."""
+        cost = np.zeros(len(self._scaled.column_scale))
+        cost[self._objective] = 1.0
+        return cost
+
     def _scaled_columns(self, request: Request) -> tuple[Array, Array]:
-        return request.lower / self._scaled.column_scale, request.upper / self._scaled.column_scale
+        ends = request.lower / self._scaled.column_scale, request.upper / self._scaled.column_scale
+        if any(np.isnan(end).any() for end in ends):
+            raise SolverFailure("a column's bound is not a number")
+        return ends
 
     def _scaled_rows(self, request: Request) -> tuple[Array, Array]:
         """Return the rows' bounds with the request's changes."""

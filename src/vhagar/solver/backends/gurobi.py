@@ -44,10 +44,7 @@ class GurobiModel(AbstractModel):
         try:
             with gurobipy.Model(env=_environment()) as model:
                 rows = self._build(model, request)
-                if request.integer:
-                    model.optimize(_callback(listener))
-                else:
-                    model.optimize()
+                model.optimize(_callback(listener) if request.integer else None)
                 listener.raise_error()
                 return self._outcome(model, rows, request, listener)
         except gurobipy.GurobiError as error:
@@ -63,12 +60,8 @@ class GurobiModel(AbstractModel):
         if request.proving:
             model.setParam("MIPFocus", 3)  # the bound
         lower, upper = self._scaled_columns(request)
-        if np.isnan(lower).any() or np.isnan(upper).any():
-            raise SolverFailure("a column's bound is not a number")
         kinds = np.where(self._arrays.integer & request.integer, "I", "C")
-        cost = np.zeros(len(lower))
-        cost[self._objective] = 1.0
-        columns = model.addMVar(len(lower), lb=lower, ub=upper, obj=cost, vtype=kinds)
+        columns = model.addMVar(len(lower), lb=lower, ub=upper, obj=self._cost(), vtype=kinds)
         rows = _Rows(self._scaled.matrix, *self._scaled_rows(request))
         if len(rows.senses):
             model.addMConstr(rows.matrix, columns, rows.senses, rows.sides)
@@ -86,16 +79,10 @@ class GurobiModel(AbstractModel):
             listener.nodes(int(model.NodeCount), last=True)
             bound = model.ObjBound
         elif word == "OPTIMAL":
-            duals = np.array(model.getAttr("Pi", model.getConstrs()))
-            bound = self._proved(rows, request, duals)
+            duals, columns = model.getAttr("Pi", model.getConstrs()), self._scaled_columns(request)
+            given = rows.matrix, self._cost(), columns, rows.bounds
+            bound = weak_duality(*given, np.array(duals))
         return self._judged(word, bound, point)
-
-    def _proved(self, rows: _Rows, request: Request, duals: Array) -> float:
-        """Return the bound that an LP's duals prove."""
-        cost = np.zeros(len(self._scaled.column_scale))
-        cost[self._objective] = 1.0
-        columns = self._scaled_columns(request)
-        return weak_duality(rows.matrix, cost, columns, rows.bounds, duals)
 
     def _complain(self, error: Any) -> NoReturn:
         columns, rows = len(self._scaled.column_scale), len(self._scaled.row_scale)

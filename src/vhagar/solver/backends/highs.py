@@ -35,9 +35,7 @@ class HighsModel(AbstractModel):
         import highspy
 
         arrays, scale = self._arrays, self._scaled.column_scale
-        cost = np.zeros(len(scale))
-        cost[self._objective] = 1.0
-        lp = highs_lp(self._scaled, np.arange(len(self._scaled.row_scale)), cost)
+        lp = highs_lp(self._scaled, np.arange(len(self._scaled.row_scale)), self._cost())
         lp.col_lower_, lp.col_upper_ = lower / scale, upper / scale
         lp.sense_ = highspy.ObjSense.kMaximize
         if integer and arrays.integer.any():

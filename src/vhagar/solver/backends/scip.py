@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from vhagar.errors import SolverFailure
 from vhagar.solver.backends.base import TOLERANCE, AbstractModel, Capabilities, Request, Solved
 from vhagar.solver.backends.listener import Listener
@@ -78,8 +76,6 @@ class ScipModel(AbstractModel):
 
     def _add_columns(self, solver: Any, request: Request) -> list[Any]:
         lower, upper = self._scaled_columns(request)
-        if np.isnan(lower).any() or np.isnan(upper).any():
-            raise SolverFailure("a column's bound is not a number")
         whole = self._arrays.integer & request.integer
         return [
             solver.addVar(
