@@ -72,6 +72,7 @@ _OF_CHECKER = {
     "verdict": "claims",
     "whole_numbers": "whole_numbers",
     "witnesses": "witnesses",
+    "zonotope": "condition_bounds extremes",
 }
 
 # Measured in full: all survivors are known, and a sample is taken in every run of everything.
@@ -124,6 +125,7 @@ MEASURED = (
     "vhagar_check.verdict",
     "vhagar_check.whole_numbers",
     "vhagar_check.witnesses",
+    "vhagar_check.zonotope",
 )
 
 
