@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vhagar_check.box_supports import Box, box_support, exact_box_support
+from vhagar_check.box_supports import Box, exact_box_support, joined
 from vhagar_check.container import require_keys
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import TINY, UNDERFLOW, Floats, gamma
@@ -71,22 +71,20 @@ class Zonotope:
         """A bound on `s.x` over the inputs of the zonotope that lie in the box, rounded up."""
         share = self.share(box, s)
         rest = s - share
-        value = box_support(box, rest) + self.support(share)
-        terms = len(self.mean) + 32
-        magnitude = np.maximum(abs(box[0]), abs(box[1]))
-        size = (abs(s) + abs(share)) @ magnitude + abs(value)
-        slack = 1.01 * gamma(terms) * size + UNDERFLOW * terms * (1 + magnitude.sum()) + TINY
-        return np.asarray(np.fmin(value + slack, self.support(s)))
+        magnitude = float(np.max(np.abs(box)))
+        value = joined(box, self.support(share), rest, share, magnitude)
+        return np.asarray(np.fmin(value, self.support(s)))
 
     def exact_shared(self, box: Box, s: list[Fraction]) -> Fraction:
         """As `shared_support`, in exact arithmetic."""
-        found = [self.exact_support(s)]
-        share = self.share(box, np.array([[float(v) for v in s]]))[0]
-        if np.isfinite(share).all():
-            part = [Fraction(v) for v in share.tolist()]
-            rest = [v - own for v, own in zip(s, part, strict=True)]
-            found.append(self.exact_support(part) + exact_box_support(box, rest))
-        return min(found)
+        alone = self.exact_support(s)
+        try:
+            rounded = np.array([[float(v) for v in s]])
+        except OverflowError:  # the closed form needs no rounding
+            return alone
+        share = [Fraction(v) for v in self.share(box, rounded)[0].tolist()]
+        rest = [v - own for v, own in zip(s, share, strict=True)]
+        return min(alone, self.exact_support(share) + exact_box_support(box, rest))
 
     def contains(self, x: list[Fraction], coordinates: Any) -> bool:
         """Whether the given coordinates prove that an input lies in the zonotope."""

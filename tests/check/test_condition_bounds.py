@@ -305,6 +305,93 @@ def test_a_shared_bound_is_rounded_up(large: str) -> None:
             assert found[k] <= float(exact) + 1e-10 * size
 
 
+def test_terms_that_cancel_are_rounded_up() -> None:
+    """The zonotope is everywhere, and the box a single input at which `s` is nearly 0."""
+    rng = np.random.default_rng(23)
+    own = Zonotope(np.zeros(7), np.ones((1, 7)), np.ones(1), np.full(7, 1e9))
+    for _ in range(25):
+        x, s = mixed(rng, 7, spread=1), mixed(rng, 7, spread=1)
+        x[0], s[6] = 0.0, -(s[:6] @ x[:6]) / x[6]
+        exact = own.exact_shared((x, x), [Fraction(v) for v in s.tolist()])
+        assert Fraction(float(own.shared_support((x, x), s[None])[0])) >= exact
+
+
+def slow_share(own: Zonotope, box: Any, s: list[float]) -> list[float]:
+    """What the rounds are said to find: both sides answer the other's average so far."""
+    size, count = len(s), len(own.ranges)
+    share, at = [0.0] * size, [0.0] * count
+    for turn in range(32):
+        answer = list(s)
+        for k, weight in enumerate(s):
+            moved = sum(own.components[j][k] * own.ranges[j] * at[j] for j in range(count))
+            if weight > 0:
+                limited = own.mean[k] + moved + own.residual[k] < box[1][k]
+            else:
+                limited = own.mean[k] + moved - own.residual[k] > box[0][k]
+            answer[k] = weight if limited else 0.0
+        step = 2 / (turn + 2)
+        share = [(1 - step) * old + step * new for old, new in zip(share, answer, strict=True)]
+        along = [sum(own.components[j][k] * share[k] for k in range(size)) for j in range(count)]
+        at = [(1 - step) * z + step * np.sign(v) for z, v in zip(at, along, strict=True)]
+    return share
+
+
+def test_shares_are_what_the_rounds_find() -> None:
+    rng = np.random.default_rng(21)
+    for _ in range(12):
+        mean, parts, ranges = rng.normal(size=6), rng.normal(size=(2, 6)), rng.uniform(0.3, 2, 2)
+        own = Zonotope(mean, parts, ranges, rng.uniform(0.1, 0.4, 6))
+        low = mean - rng.uniform(0, 1, 6)
+        box, s = (low, low + rng.uniform(0.5, 2, 6)), rng.normal(size=(2, 6))
+        found = own.share(box, s)
+        expected = [slow_share(own, box, each) for each in s.tolist()]
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_rows_and_a_zonotope_bound_together() -> None:
+    """Rows take their part first; the box, or box and zonotope together, bound what is left."""
+    rng, better = np.random.default_rng(27), []
+    for turn in range(24):
+        own = zonotope_around(rng, wide=10.0 if turn % 3 == 0 else 0.2)
+        low = own.mean - rng.uniform(0, 1, 6)
+        box, s = (low, low + rng.uniform(0.5, 2, 6)), rng.normal(size=6)
+        rows = [row([0, 2], [1.5, -0.5], -0.1, 0.1), row([1, 3, 5], [1.0, 2.0, 0.5], -INF, -0.2)]
+        both = Conditions(tuple(rows), (), (), (), own, False)
+        assert both.linear
+        y = slow_multipliers(both, box, s.tolist(), 1)
+        rest, paid = s.copy(), 0.0
+        for weight, each in zip(y, rows, strict=True):
+            rest[each.entries] -= weight * each.weights
+            paid += max(weight * end for end in each.within(box))
+        taken = s - rest + slow_share(own, box, rest.tolist())
+        np.testing.assert_allclose(both.pulled(box, s[None])[0], taken, atol=1e-9)
+        left = [np.maximum(rest * box[0], rest * box[1]).sum()]
+        left.append(own.shared_support(box, rest[None])[0])
+        better.append(left[1] < left[0] - 1e-6)
+        given = [Fraction(v) for v in s.tolist()]
+        assert both._rows_support(box, s[None])[0] == pytest.approx(paid + min(left), abs=1e-9)
+        assert float(both._exact_rows(box, given, np.array(y))) == pytest.approx(
+            paid + min(left), abs=1e-9
+        )
+    assert 0 < sum(better) < len(better)
+
+
+def test_what_counts_as_linear() -> None:
+    own, only = zonotope(), row([0], [2.0], 0.0, 1.0)
+    assert Conditions((), (), (), (), own, False).linear
+    assert of_rows(only).linear
+    assert not Conditions((), (0,), (), (), None, True).linear
+    box, s = (np.full(3, -0.5), np.full(3, 2.0)), np.array([[3.0, 0.5, 1.0]])
+    assert of_rows(only).pulled(box, s).tolist() == [[3.0, 0.0, 0.0]]
+    alone = Conditions((), (), (), (), own, False).pulled(box, s)
+    assert alone.tolist() == own.share(box, s).tolist()
+
+
+def zonotope_around(rng: np.random.Generator, wide: float) -> Zonotope:
+    parts, ranges = rng.normal(size=(2, 6)), rng.uniform(0.3, 1, 2)
+    return Zonotope(rng.normal(size=6), parts, ranges, wide * rng.uniform(0.5, 1, 6))
+
+
 def test_what_underflow_takes_from_a_shared_bound_is_added() -> None:
     """Half of the products is lost where numbers are as small as they can be."""
     own = Zonotope(np.zeros(2), np.ones((1, 2)), np.array([2.0**-600]), np.full(2, 2.0**-600))
@@ -318,6 +405,8 @@ def test_numbers_that_overflow_share_nothing() -> None:
     with np.errstate(all="ignore"):
         found = own.shared_support((np.zeros(2), np.full(2, 1e300)), np.full((1, 2), 1e300))
         assert not found[0] < 1e308
+    huge = [Fraction(10) ** 400, Fraction(0)]
+    assert own.exact_shared((np.zeros(2), np.ones(2)), huge) == own.exact_support(huge)
 
 
 @pytest.mark.parametrize("large", ["mean", "components", "ranges", "residual"])

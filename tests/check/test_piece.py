@@ -151,7 +151,7 @@ class Rows:
     """Conditions that say what they were asked."""
 
     def __init__(self, rows: list[int]) -> None:
-        self.rows = rows
+        self.linear = bool(rows)
         self.asked: list[np.ndarray] = []
 
     def pulled(self, box: Any, s: np.ndarray) -> np.ndarray:

@@ -259,6 +259,23 @@ def test_rows_count_where_images_are_clipped(name: str, span: tuple[float, float
     assert gained[1] > 3 or span[0] in (0.0, 1.0)  # where the change may be none at all
 
 
+@pytest.mark.parametrize(("name", "span"), CLIPPED)
+def test_rows_take_their_part_first_where_images_are_clipped(
+    name: str, span: tuple[float, float]
+) -> None:
+    """Of `a + b`; the corners over the range or over the box bound the rest."""
+    piece = MAKERS[name](Domain((3,), *ENDS, BOX, CONDITIONS), span, True)
+    without, rng = made(name, span, True), np.random.default_rng(6)
+    assert piece.box_corners is not None
+    for _ in range(20):
+        a, b = rng.normal(size=(2, 1, 3))
+        s = CONDITIONS.pulled(BOX, a + b)
+        rest = min(piece.largest(a - s, b)[0], piece.box_corners.largest(a - s, b)[0])
+        own = min(CONDITIONS.support(BOX, s)[0], np.maximum(s * BOX[0], s * BOX[1]).sum())
+        expected = min(without.support(a, b)[0], own + rest)
+        assert piece.support(a, b)[0] == pytest.approx(expected, abs=1e-12)
+
+
 def test_the_ball_over_a_box() -> None:
     """Pixels of the mask move by up to the limit; the others keep their value."""
     mask = np.array([True, False, True])

@@ -79,6 +79,7 @@ _OF_CHECKER = {
     "whole_numbers": "whole_numbers",
     "windows": "windows graph",
     "witnesses": "witnesses",
+    "zonotope": "condition_bounds extremes",
 }
 
 # Measured in full: all survivors are known, and a sample is taken in every run of everything.
@@ -131,6 +132,7 @@ MEASURED = (
     "vhagar_check.verdict",
     "vhagar_check.whole_numbers",
     "vhagar_check.witnesses",
+    "vhagar_check.zonotope",
 )
 
 
