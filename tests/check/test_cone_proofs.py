@@ -118,7 +118,7 @@ def test_a_limit_holds_for_all_pairs(
     entry, a, b, tables = described(own, rng, layer, units, 3)
     assert len(entry["tree"]) == 7
     tables = [tuple(part * rng.uniform(0.5, 1.5, part.shape) for part in both) for both in tables]
-    c = rng.normal(size=len(pixels or []))
+    c = 20 * abs(rng.normal(size=len(pixels or [])))
     if pixels is not None:
         entry["pixels"] = pixels
     (cut,) = with_cuts(own, [block(entry, a, b, tables, c)]).cuts

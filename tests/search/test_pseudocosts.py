@@ -77,6 +77,27 @@ def test_who_breaks_promises_is_believed_less() -> None:
     assert trials.tried == []  # both are known well enough
 
 
+def test_where_little_is_expected_of_lps_with_cuts_the_last_layer_is_tried_again() -> None:
+    pseudocosts = Pseudocosts()
+    given = [Candidate((layer, 0, 0), (0.01, 0.01)) for layer in (0, 1)]
+    for candidate in given:
+        for positive in (False, True, False, True):
+            pseudocosts.learn(candidate.place, positive, 0.01, 0.01)
+    tried: list[int] = []
+
+    def trial(candidate: Candidate) -> tuple[Child, Child]:
+        tried.append(candidate.place[0])
+        return Child(UPPER - 2, None), Child(UPPER - 1, None)
+
+    for with_cuts, expected in ((False, []), (True, [1])):
+        found = choose(given, pseudocosts, UPPER, CUTOFF, trial, with_cuts=with_cuts)
+        assert tried == expected
+    assert found.candidate.place[0] == 1
+    # Much is expected of it now.
+    choose(given, pseudocosts, UPPER, CUTOFF, trial, with_cuts=True)
+    assert tried == [1]
+
+
 def test_a_newcomer_is_judged_by_its_layer() -> None:
     pseudocosts = Pseudocosts()
     pseudocosts.learn((1, 0, 0), True, decrease=1.0, predicted_gain=4.0)

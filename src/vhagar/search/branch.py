@@ -176,7 +176,8 @@ class Brancher:
 
         proved = max(evaluation.proved, node.upper) if evaluation.proved < math.inf else None
         costs = self._pseudocosts_of(node.region)
-        return choose(candidates, costs, node.upper, cutoff, trial, proved)
+        with_cuts = bool(len(region_model.formula.cuts))
+        return choose(candidates, costs, node.upper, cutoff, trial, proved, with_cuts)
 
     def _challenged(
         self,

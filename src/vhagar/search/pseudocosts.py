@@ -31,6 +31,11 @@ _RELIABLE = 2
 # Candidates that are ranked, and the strong-branched ones in a row without improvement after which
 # no more are tried. Measured: nine questions that close, 4,537 LPs instead of 5,785 with eight.
 _LOOK_AT, _FRUITLESS = 40, 4
+# With cuts in its LP, a node's gap may depend on signs above the cones alone, whose predicted gains
+# are next to nothing while the target's rows hardly count. So if the best sign is expected to close
+# less than this share of the gap in one of its children, so many signs of the last layer are
+# strong-branched, however well they are known. Measured: PERFORMANCE.md, "cone cuts earlier".
+_HOPELESS, _OF_LAST_LAYER = 0.05, 8
 # Mass that counts as none, relative to the neuron's range.
 _SMALLEST_MASS = 1e-8
 # Share of the bound: a smaller predicted gain counts as none.
@@ -206,12 +211,13 @@ def choose(
     cutoff: float,
     trial: Trial,
     proved: float | None = None,
+    with_cuts: bool = False,
 ) -> Chosen:
     """Reliability branching: the candidate whose children are expected to gain most.
 
     Gains are differences of what LPs prove, the parent's being `proved`. Where a smaller bound is
     known from elsewhere, differences from that would be none, and signs that matter would count as
-    useless for good.
+    useless for good. In LPs `with_cuts`, pseudocosts are doubted where no sign seems to gain much.
     """
     before = upper if proved is None else proved
     least, most = _SMALLEST_DECREASE * min(upper, 1e300), upper - cutoff
@@ -220,12 +226,16 @@ def choose(
         return max(decreases[0], least) * max(decreases[1], least)
 
     estimates = {id(c): score(pseudocosts.estimate(c, most)) for c in candidates}
-    ranked = sorted(candidates, key=lambda c: -estimates[id(c)])[:_LOOK_AT]
+    ranked = sorted(candidates, key=lambda c: -estimates[id(c)])
+    doubted: list[Candidate] = []
+    if with_cuts and min(pseudocosts.estimate(ranked[0], most)) < _HOPELESS * most:
+        last = max(c.place[0] for c in ranked)
+        doubted = [c for c in ranked if c.place[0] == last][:_OF_LAST_LAYER]
     best, best_score, fruitless = Chosen(ranked[0], None), -1.0, 0
-    for candidate in ranked:
+    for candidate in [*doubted, *(c for c in ranked[:_LOOK_AT] if c not in doubted)]:
         tried: tuple[Child, Child] | None = None
-        value = estimates[id(candidate)]
-        if pseudocosts.observations(candidate.place) < _RELIABLE:
+        value, is_doubted = estimates[id(candidate)], candidate in doubted
+        if is_doubted or pseudocosts.observations(candidate.place) < _RELIABLE:
             tried = trial(candidate)
         if tried is not None:
             decreases = [min(child.gain(before), most) for child in tried]
@@ -243,6 +253,6 @@ def choose(
             best, best_score, fruitless = Chosen(candidate, tried), value, 0
         else:
             fruitless += 1
-            if fruitless >= _FRUITLESS:
+            if fruitless >= _FRUITLESS and not is_doubted:
                 break
     return best

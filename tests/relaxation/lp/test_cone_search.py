@@ -17,6 +17,7 @@ from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp import cone_separation
 from vhagar.relaxation.lp.cone import Cone, Objective
 from vhagar.relaxation.lp.cone_search import cone_cut, groups
+from vhagar.relaxation.lp.cone_separation import ConeSeparator
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.twin_dual import INPUTS, Backward
 from vhagar.solver.linear_model import LinearArrays
@@ -39,14 +40,16 @@ from ..samples import (
 )
 
 
-def halves(rng: Rng, linear: bool = False) -> Network:
+def halves(rng: Rng, linear: bool = False, shared: int = 0) -> Network:
     """Two ReLU layers whose units see one half of the image each, and a dense one behind them.
 
-    With `linear`, the last unit of each half is linear.
+    With `linear`, the last unit of each half is linear. Each half has `shared` pixels of the other.
     """
     first, second = np.zeros((6, 6)), np.zeros((6, 6))
     for half in (slice(0, 3), slice(3, 6)):
         first[half, half], second[half, half] = rng.normal(size=(2, 3, 3))
+    for half, others in ((slice(0, 3), slice(3, 3 + shared)), (slice(3, 6), slice(3 - shared, 3))):
+        first[half, others] = rng.normal(size=(3, shared))
     passes = np.array([False, False, True] * 2) if linear else None
     return Network(
         (
@@ -233,14 +236,47 @@ def test_bounds_with_cuts_hold(text: str, clip: bool, monkeypatch: pytest.Monkey
         for piece in problem.pieces:
             model = RegionModel(problem, quick_bounds(network, piece), 1)
             plain = found = model.evaluate((), math.inf)
-            while found.complete and model.separate(found.answer, 1e-6, 0.0):
-                found = model.evaluate((), found.upper)
+            for _ in range(4):
+                if found.complete and model.separate(found.answer, 1e-6, 0.0):
+                    found = model.evaluate((), found.upper)
             lower += found.upper < plain.upper
             for pair in pairs(piece, rng, 30):
                 first, second = exact(pair.exact), exact(pair.exact_p)
                 if second.confidence(1) >= 0:
                     assert first.confidence(0) <= Fraction(found.upper)
     assert lower or text.startswith(("occlusion", "contrast([0.001", "brightness([0.1"))
+
+
+def with_some_cuts(problem: Problem) -> tuple[float, set[int]]:
+    """A bound with three rounds of cuts, and the pixels that these have coefficients on."""
+    model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
+    found = model.evaluate((), math.inf)
+    for _ in range(3):
+        if found.complete and model.separate(found.answer, 1e-3, 0.0):
+            found = model.evaluate((), found.upper)
+    return found.upper, {int(pixel) for cut in model.formula.cuts.cuts for pixel in cut.pixels}
+
+
+@pytest.mark.parametrize("text", ["brightness([0,0.3])", "occlusion(1,1,1)"])
+def test_cuts_agree_about_pixels_that_two_groups_see(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each group sees four of six pixels, and both the two in the middle."""
+    monkeypatch.setattr(cone_separation, "_LARGEST_PART", math.inf)
+    monkeypatch.setattr(cone_separation, "may_help", lambda bounds: True)
+    lower = 0
+    for seed in range(8):
+        network = halves(np.random.default_rng(seed), shared=1)
+        problem = Problem(network, perturbation=text, source=0, targets=1, clip=False)
+        with_prices, seen = with_some_cuts(problem)
+        assert seen <= {2, 3}
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                ConeSeparator, "_price", lambda self, cone, wanted: np.zeros(len(cone.pixels))
+            )
+            without, _ = with_some_cuts(problem)
+        lower += bool(seen) and with_prices < without - 1e-3
+    assert lower
 
 
 def test_weights_are_added_outward() -> None:

@@ -40,8 +40,6 @@ _SLOW, _CALL = 6.0, 5e5
 _ITERATIONS = 20
 # Outputs that are remembered.
 _MOST_KNOWN = 2000
-# Less than any sum of squares that is not 0.
-_NOTHING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +126,8 @@ class Cone:
         for factors, copy in ((p, inputs.first), (q, inputs.second)):
             on_columns += (copy.matrix.T @ factors)[:width]
         x = inputs.x.matrix
-        found: Array = (x @ on_columns) / np.maximum(x.power(2).sum(axis=1), _NOTHING)
-        return found
+        squares = np.asarray(x.power(2).sum(axis=1))
+        return np.asarray((x @ on_columns) / np.where(squares > 0, squares, 1.0))
 
     @property
     def undecided(self) -> int:

@@ -162,7 +162,7 @@ class LpBounder(AbstractBounder):
     def _count(self, evaluation: Evaluation, region_model: RegionModel) -> None:
         work = float(evaluation.answer.iterations * region_model.entries)
         self._brancher.count(work)
-        self._cutting.count(work)
+        self._cutting.count(work, region_model)
         self._heuristic.count(work)
         if self._tightener is not None:
             self._tightener.count(work)
