@@ -29,11 +29,15 @@ ALIKE: dict[str, Case] = {
     "maximum": lambda b: b("Max", "x", b.constant(0.5)),
     "matmul": lambda b: b("MatMul", "x", b.drawn(4, 2)),
     "transpose": lambda b: b("Transpose", "x", perm=[0, 1]),
+    "transposed weights": lambda b: b("MatMul", "x", b("Transpose", b.drawn(2, 4), perm=[1, 0])),
+    "concat alone": lambda b: b("Concat", "x", axis=1),
     "concat": lambda b: b("Concat", "x", "x", axis=1),
 }
 REFUSED: dict[str, tuple[Case, str]] = {
     "reshape to one": (lambda b: b("Reshape", "x", b.integers(1, 12)), "joins the inputs"),
     "reshape to another": (lambda b: b("Reshape", "x", b.integers(2, 6)), "does not fit"),
+    "reshape to fewer": (lambda b: b("Reshape", "x", b.integers(2, 4)), "does not fit"),
+    "reshape to nothing": (lambda b: b("Reshape", "x"), "not understood"),
     "reshape, of one": (lambda b: b("Reshape", "x", b.integers(1, 4)), "joins the inputs"),
     "add more axes": (
         lambda b: b("Add", b("Flatten", "x"), b.constant(HALF[None, None])),
@@ -41,7 +45,7 @@ REFUSED: dict[str, tuple[Case, str]] = {
     ),
     "add nothing": (lambda b: b("Add", "x", ""), "lacks an input"),
     "add a thinner value": (
-        lambda b: b("Add", "x", b("Squeeze", b("Unsqueeze", "x", b.integers(1)), b.integers(1))),
+        lambda b: b("Add", "x", b("Reshape", "x", b.integers(3, 1, 4))),
         "treat the 3 inputs",
     ),
     "from the left": (lambda b: b("MatMul", b.drawn(3, 3), "x"), "treat the 3 inputs"),
@@ -52,6 +56,14 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "concat beyond": (lambda b: b("Concat", "x", "x", axis=2), "treat the 3 inputs"),
     "shape": (lambda b: b("Reshape", "x", b("Shape", "x")), "treat the 3 inputs"),
     "sum over inputs": (lambda b: b("ReduceSum", "x", b.integers(0)), "treat the 3 inputs"),
+    "add a product": (
+        lambda b: b("Add", "x", b("MatMul", b.drawn(3, 2), b.drawn(2, 4))),
+        "treat the 3 inputs",
+    ),
+    "gather of features": (
+        lambda b: b("Gather", "x", b.integers(0, 1), axis=1),
+        "treat the 3 inputs",
+    ),
     "gather": (lambda b: b("Gather", "x", b.integers(0), axis=0), "treat the 3 inputs"),
 }
 
@@ -84,7 +96,11 @@ def test_one_input_may_do_as_it_likes(size: object) -> None:
 
 
 def test_two_inputs() -> None:
-    b = Build([2, 4])
-    out = b("Reshape", "x", b.integers(1, 8))
-    with pytest.raises(Rejected, match="joins the inputs"):
-        read_model(b.model(out, [2, None]))
+    for words, case in (
+        ("joins the inputs", lambda b: b("Reshape", "x", b.integers(1, 8))),
+        ("treat the 2 inputs", lambda b: b("Transpose", "x", perm=[1, 0])),
+    ):
+        b = Build([2, 4])
+        out = case(b)
+        with pytest.raises(Rejected, match=words):
+            read_model(b.model(out, [2, None]))
