@@ -19,7 +19,10 @@ BIAS = np.array([1.0, 2.0, 3.0])
 
 
 def network(*shape: int) -> Network:
-    return Network(((Dense(MIXING, BIAS),),), shape)
+    same = (Dense(np.eye(3), np.zeros(3)),)
+    return Network(
+        ((Dense(MIXING, 99 + BIAS),), same, (Dense(np.eye(3), np.full(3, -99.0)),)), shape
+    )
 
 
 def given(**changes: Any) -> dict[str, Any]:
@@ -79,8 +82,11 @@ def test_vectors_and_planes(shape: tuple[int, ...]) -> None:
         with pytest.raises(Rejected, match="unknown layout"):
             with_convention(network(*shape), stated, shape)
         stated["layout"] = "chw"
-        with pytest.raises(Rejected, match="numbers that do not fit"):
-            with_convention(network(*shape), {**stated, "mean": [0.5] * 6}, shape)
+        for wrong in ([0.5] * 6, [0.5] * 2):
+            with pytest.raises(Rejected, match="numbers that do not fit"):
+                with_convention(network(*shape), {**stated, "mean": wrong}, shape)
+        with pytest.raises(Rejected, match="image input as one of another shape"):
+            with_convention(network(*shape), stated, shape[::-1])
     else:
         each = np.linspace(0.0, 1.0, 24).tolist()
         found, _ = with_convention(network(*shape), {**stated, "mean": each}, shape)
@@ -93,6 +99,7 @@ def test_vectors_and_planes(shape: tuple[int, ...]) -> None:
     ("stated", "words"),
     [
         ([], "not understood"),
+        (sorted(PLAIN), "not understood"),
         ({"layout": "chw"}, "not understood"),
         (given(more=1), "not understood"),
         (given(model_shape=[2, 3, 5]), "another shape"),
@@ -113,7 +120,7 @@ def test_what_is_refused(stated: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "words"), [((3, 2, 4), "image input as one"), ((25,), "another")]
+    ("shape", "words"), [((3, 2, 4), "image input as one"), ((25,), "inputs of another shape")]
 )
 def test_an_input_of_another_shape(shape: tuple[int, ...], words: str) -> None:
     with pytest.raises(Rejected, match=words):

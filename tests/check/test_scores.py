@@ -16,7 +16,8 @@ from vhagar_check.scores import Stated
 
 def network(outputs: int) -> Network:
     weight = np.arange(1.0, 2 * outputs + 1).reshape(outputs, 2)
-    return Network(((Dense(np.eye(2), np.zeros(2)),), (Dense(weight, np.ones(outputs)),)), (2,))
+    same = (Dense(np.eye(2), np.zeros(2)),)
+    return Network((same, same, (Dense(weight, np.ones(outputs)),)), (2,))
 
 
 def scores(of: Network) -> list[float]:
@@ -58,6 +59,7 @@ def test_what_is_stated(given: Any, stated: Stated, words: str) -> None:
     ("given", "words"),
     [
         ([], "not understood"),
+        (["output", "threshold"], "not understood"),
         ("output", "not understood"),
         ({}, "not understood"),
         ({"output": "y"}, "not understood"),
@@ -84,7 +86,7 @@ def test_scores_of_every_kind() -> None:
     assert scores(Stated(argmin=True).applied(several)) == [-22.0, -44.0, -66.0]
     one = Stated(threshold=2.5).applied(network(1))
     assert scores(one) == [0.0, 19.5]
-    assert len(one.stages) == 2
+    assert len(one.stages) == 3
     assert scores(Stated().applied(network(2))) == [22.0, 44.0]
 
 
