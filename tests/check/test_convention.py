@@ -19,9 +19,9 @@ BIAS = np.array([1.0, 2.0, 3.0])
 
 
 def network(*shape: int) -> Network:
-    same = (Dense(np.eye(3), np.zeros(3)),)
+    more = (Dense(np.eye(3), np.ones(3)),)
     return Network(
-        ((Dense(MIXING, 99 + BIAS),), same, (Dense(np.eye(3), np.full(3, -99.0)),)), shape
+        ((Dense(MIXING, 99 + BIAS),), more, (Dense(np.eye(3), np.full(3, -100.0)),)), shape
     )
 
 

@@ -163,6 +163,17 @@ def test_tiny_images_are_turned_though_all_pixels_may_turn_black(
         require_no_looser(text, mine.support(a, b), other.support(a, b).value)
 
 
+def test_what_is_known_better_than_its_weights() -> None:
+    """An irrational turn under a change; a turn that moves whole pixels is exact."""
+    for text, known in (
+        ("rotation(30)", True),
+        ("rotation(90)", False),
+        ("translation(1,1)", False),
+    ):
+        (piece,) = pieces(f"{text}+brightness([0,0.5])", Domain((1, 3, 3), 0.0, 1.0), False)
+        assert (piece.first is not None) == (piece.error > 0) == known
+
+
 def test_parts_of_a_span() -> None:
     (whole,) = pieces("brightness([0.1,0.5])", Domain(SHAPE, 0.0, 1.0), False)
     assert part_of(whole, (0.1, 0.5)) is whole

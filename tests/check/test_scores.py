@@ -16,8 +16,8 @@ from vhagar_check.scores import Stated
 
 def network(outputs: int) -> Network:
     weight = np.arange(1.0, 2 * outputs + 1).reshape(outputs, 2)
-    same = (Dense(np.eye(2), np.zeros(2)),)
-    return Network((same, same, (Dense(weight, np.ones(outputs)),)), (2,))
+    same, more = (Dense(np.eye(2), np.zeros(2)),), (Dense(np.eye(2), np.ones(2)),)
+    return Network((same, more, (Dense(weight, np.ones(outputs)),)), (2,))
 
 
 def scores(of: Network) -> list[float]:
@@ -80,14 +80,14 @@ def test_what_is_not_understood(given: Any, words: str) -> None:
 
 
 def test_scores_of_every_kind() -> None:
-    assert scores(network(3)) == [22.0, 44.0, 66.0]
+    assert scores(network(3)) == [25.0, 51.0, 77.0]
     several = network(3)
     assert Stated().applied(several) is several
-    assert scores(Stated(argmin=True).applied(several)) == [-22.0, -44.0, -66.0]
+    assert scores(Stated(argmin=True).applied(several)) == [-25.0, -51.0, -77.0]
     one = Stated(threshold=2.5).applied(network(1))
-    assert scores(one) == [0.0, 19.5]
+    assert scores(one) == [0.0, 22.5]
     assert len(one.stages) == 3
-    assert scores(Stated().applied(network(2))) == [22.0, 44.0]
+    assert scores(Stated().applied(network(2))) == [25.0, 51.0]
 
 
 @pytest.mark.parametrize(
