@@ -132,8 +132,10 @@ def _filled(reader: Reader, node: Node) -> Constant:
         raise node.refused("has no shape")
     item = node.attributes.get("value")
     value = np.zeros(1, dtype=np.float32) if item is None else tensor(item.messages(5)[0])
+    if value.size != 1:
+        raise node.refused("is filled with several numbers")
     checked(node, (max(1, math.prod(shape)),), reader)
-    return np.full(shape, value.reshape(-1)[0], dtype=value.dtype)
+    return np.full(shape, value.reshape(()), dtype=value.dtype)
 
 
 def _arithmetic(reader: Reader, node: Node) -> Constant:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from vhagar_check.graph import Graph, Node
+from vhagar_check.graph import Node
 from vhagar_check.joined import Pick
 from vhagar_check.layers import Floats, Indices, Scale
 from vhagar_check.lowering import Flow, Operand, Value
@@ -29,11 +29,10 @@ def relu(reader: Reader, node: Node) -> Wire:
 
 def _pool_follows(reader: Reader, node: Node) -> bool:
     """Whether only a max pool takes the ReLU: they commute, and after it there are fewer units."""
-    graph: Graph = reader.graph
     while True:
         (name,) = node.outputs[:1]
         takers = reader.consumers.get(name, [])
-        if name == graph.output or len(takers) != 1:
+        if len(takers) != 1:
             return False
         node = takers[0]
         if node.kind in _POOLS:
@@ -47,8 +46,9 @@ def leaky(reader: Reader, node: Node) -> Wire:
     wire = reader.wire(node)
     if node.kind == "LeakyRelu":
         node.only("alpha")
-        slope = np.full(wire.value.size, node.number("alpha", float(np.float32(0.01))))
-        if not np.isfinite(slope).all():
+        alpha = node.number("alpha", float(np.float32(0.01)))
+        slope = np.full(wire.value.size, alpha)
+        if not math.isfinite(alpha):
             raise node.refused("has a slope that is not finite")
     else:
         node.only()
@@ -119,9 +119,9 @@ def hard_sigmoid(reader: Reader, node: Node) -> Wire:
     beta = node.number("beta", 0.5)
     if not (math.isfinite(alpha) and math.isfinite(beta)):
         raise node.refused("has a line that is not finite")
-    one = np.ones(wire.value.size)
-    line = reader.flow.through(wire.value, Scale(alpha * one, one, beta * one))
-    return Wire(_between(reader, line, 0 * one, one), wire.shape)
+    size, one = wire.value.size, np.ones(wire.value.size)
+    line = reader.flow.through(wire.value, Scale(np.full(size, alpha), one, np.full(size, beta)))
+    return Wire(_between(reader, line, np.zeros(size), one), wire.shape)
 
 
 def thresholded(reader: Reader, node: Node) -> Wire:

@@ -133,7 +133,7 @@ def _frame(node: Node, image: Shape, kernel: list[int], ceil: bool = False) -> _
     for k in (0, 1):
         room = padded[k] - dilations[k] * (kernel[k] - 1) - 1
         count = room // strides[k] + 1
-        if ceil and mode == "NOTSET":
+        if ceil:
             count = -(-room // strides[k]) + 1
             # A position that begins in the padding behind the image does not count.
             count -= (count - 1) * strides[k] >= image[k] + pads[k]

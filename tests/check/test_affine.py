@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -350,6 +352,20 @@ def test_images_of_witnesses() -> None:
             piece.near_image(x, wrong)
     with pytest.raises(Rejected, match="known exactly"):
         piece.near_image(x, [0.0, 0.0])
+
+
+def test_images_on_top_of_what_is_known_nearly() -> None:
+    first = SimpleNamespace(near_image=lambda x, _: ([2 * v for v in x], Fraction(1, 99)))
+    piece = replace(affine((0.0, 1.0), error=2.0**-50), first=first)
+    x, parameters = [Fraction(1, 3), Fraction(1, 7), Fraction(1)], [0.25, 1.5]
+    image, error = piece.near_image(x, parameters)
+    assert error == Fraction(1, 99)
+    assert image == [
+        2 * x[row] + sum(Fraction(DIRECTIONS[row, k]) * Fraction(parameters[k]) for k in range(2))
+        for row in range(3)
+    ]
+    with pytest.raises(Rejected, match="parameter outside its range"):
+        piece.near_image(x, [0.0, 2.5])
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vhagar_check.joined import Pick
+from vhagar_check.layers import Dense
+from vhagar_check.model import read_model
+
 from .forms import IMAGE, ROWS, Form, doubles, f32, no, node, yes
+from .graphs import Build
+
+
+def _in_doubles(b: Build) -> str:
+    return str(b("Gemm", b("Cast", "x", to=11), b.constant(doubles(6, 3), np.float64)))
+
 
 FORMS: dict[str, Form] = {
     "gemm: three dimensions": no("vector by a matrix", node("Gemm", f32(1, 6, 3))),
@@ -189,6 +199,18 @@ FORMS: dict[str, Form] = {
         lambda b: b("MatMul", b.constant(np.zeros((64, 64))), "x"),
         ["batch", 2**11, 64, 1],
     ),
+    "gemm: in doubles": yes(lambda b: b("Cast", _in_doubles(b), to=1)),
+    "gemm: one number": yes(
+        lambda b: b("Concat", "x", b("Gemm", "x", b.drawn(1, 1)), axis=1), ["batch", 1]
+    ),
+    "matmul: alone": no("float constants", node("MatMul")),
+    "matmul: left of one row without a batch": no(
+        "vector by", lambda b: b("MatMul", b.drawn(3, 6), b("Unsqueeze", "x", b.integers(0))), [6]
+    ),
+    "matmul: left without a batch, and more": yes(
+        lambda b: b("Add", b("MatMul", b.drawn(3, 6), "x"), b.drawn(3)), [6]
+    ),
+    "concat: alone": yes(node("Concat", axis=1)),
     "div": yes(node("Div", [3.0, 7, -9, 11, 13, 0.5])),
     "mul": yes(node("Mul", f32(6))),
     "sub": yes(node("Sub", f32(6))),
@@ -235,3 +257,10 @@ FORMS: dict[str, Form] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name: str) -> None:
     FORMS[name].judge()
+
+
+@pytest.mark.parametrize(("rows", "layer"), [(1, Dense), (2, Pick)])
+def test_one_row_is_a_vector(rows: int, layer: type) -> None:
+    b = Build(["batch", rows, 5])
+    network = read_model(b.model(b("Flatten", b("MatMul", "x", b.drawn(5, 3)))))
+    assert isinstance(network.stages[0][0], layer)

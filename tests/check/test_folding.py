@@ -132,9 +132,13 @@ def test_a_product_of_matrices_is_its_factors() -> None:
 def test_filled_with_a_number() -> None:
     from onnx import numpy_helper
 
-    value = numpy_helper.from_array(np.array([7], I64))
-    found = folded(lambda b: b("ConstantOfShape", b.integers(2), value=value))
-    assert (found.tolist(), found.dtype) == ([7, 7], I64)
+    def filled(values: list[int]) -> Any:
+        value = numpy_helper.from_array(np.array(values, I64))
+        return folded(lambda b: b("ConstantOfShape", b.integers(2), value=value))
+
+    assert (filled([7]).tolist(), filled([7]).dtype) == ([7, 7], I64)
+    with pytest.raises(Rejected, match="several numbers"):
+        filled([7, 8])
 
 
 WRONG: dict[str, tuple[Case, str]] = {
@@ -208,6 +212,32 @@ WRONG: dict[str, tuple[Case, str]] = {
     "product that does not fit": (of("MatMul", [[1.0, 2.0]], [[1.0, 2.0]]), "do not fit"),
     "product of whole numbers": (of("MatMul", [[1]], [[1]]), "float constants"),
     "product: another": (of("MatMul", [[1.0]], [[1.0]], mode=1), "not understood"),
+    "quotient of a product": (
+        of("Div", np.array([float(F32(0.1)) * float(F32(0.3))]), [0.3]),
+        "exactly",
+    ),
+    "one sum that is rounded": (of("Add", [1e30, 1.0], [1.0, 1.0]), "exactly"),
+    "one product of doubles": (of("Mul", np.array([0.5, 0.1]), [0.5]), "exactly"),
+    "one product that is infinite": (of("Mul", [np.inf, 1.0], [2.0]), "exactly"),
+    "one quotient that is rounded": (of("Div", [3.0, 1.0], [4.0, 3.0]), "exactly"),
+    "one whole quotient by 0": (of("Div", [1, 2], [1, 0]), "not positive"),
+    "one whole quotient of a negative": (of("Div", [1, -1], [2]), "not positive"),
+    "one whole quotient by a negative": (of("Div", [1], [2, -2]), "not positive"),
+    "one sum too large": (of("Add", [2**62, 1], [2**62, 1]), "too large"),
+    "cast of one part": (of("Cast", [1.0, 1.5], to=7), "cuts off"),
+    "filled: one negative size": (of("ConstantOfShape", [2, -1]), "has no shape"),
+    "a table too large": (
+        of("Add", np.zeros((2**11, 1), I64), np.zeros((1, 2**12), I64)),
+        "too large",
+    ),
+    "parts too large": (
+        lambda b: b("Concat", *[b("ConstantOfShape", b.integers(2**21))] * 3, axis=0),
+        "too large",
+    ),
+    "product of three that does not fit": (
+        lambda b: b("MatMul", of("MatMul", [[1.0, 2.0]], [[1.0], [1.0]])(b), b.drawn(2, 1)),
+        "do not fit",
+    ),
     "gather beyond": (of("Gather", [5, 6], [2]), "that there are not"),
     "reshape to more": (of("Reshape", [5, 6], [3]), "does not fit"),
 }
@@ -222,7 +252,14 @@ def test_what_is_refused(name: str) -> None:
 
 def test_what_is_not_folded() -> None:
     """A value, or an operator that is not known here, is left to others."""
-    for case in (of("Neg", "x"), of("Sqrt", [4.0]), lambda b: b("Add", "x", b.constant(1.0))):
+    for case in (
+        of("Neg", "x"),
+        of("Sqrt", [4.0]),
+        of("Add", "x", [1.0]),
+        of("MatMul", "x", [[1.0], [2.0], [3.0]]),
+        of("MatMul", [[1.0, 2.0]], "x"),
+        of("Gather", "", [1]),
+    ):
         b = Build(["batch", 2, 3])
         (node,) = (reader := Reader(read_graph(b.model(case(b))))).graph.nodes
         assert fold(reader, node) is None

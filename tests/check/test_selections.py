@@ -194,6 +194,16 @@ FORMS: dict[str, Form] = {
     "tile: astronomically": no("too large", node("Tile", [1, 2**30])),
     "blocks: of one": yes(node("SpaceToDepth", blocksize=1), IMAGE),
     "blocks: one pixel": yes(node("SpaceToDepth", blocksize=4), IMAGE),
+    "depth of three, twice": yes(node("DepthToSpace", blocksize=3), ["batch", 18, 1, 2]),
+    "resize: eleven": yes(
+        node("Resize", np.zeros(0, np.float32), [1.0, 1, 2, 3], mode="nearest"), TALL, 11
+    ),
+    "resize: far": yes(node("Resize", "", [1.0, 1, 64, 1]), TALL),
+    "resize: to nothing": no("multiples", node("Resize", "", [1.0, 1, 0, 1]), TALL),
+    "expand: far": yes(node("Expand", [1, 2, 200]), ["batch", 2, 1]),
+    "flatten: the end": yes(
+        lambda b: b("Concat", "x", b("Flatten", "x", axis=2), axis=1), ["batch", 1]
+    ),
     "blocks of three": yes(node("SpaceToDepth", blocksize=3), ["batch", 1, 3, 6]),
     "depth of three": yes(node("DepthToSpace", blocksize=3), ["batch", 9, 1, 2]),
     "reshape: zero, allowed": yes(node("Reshape", [1, 6], allowzero=1), opset=14),

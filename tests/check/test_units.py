@@ -66,6 +66,24 @@ FORMS: dict[str, Form] = {
         for sizes in ([4], [4, 4], [4, 1], [1, 4], [4, 1, 4])
         for limits in (0, 1, 2)
     },
+    "pool after a dropped relu": yes(
+        lambda b: b(
+            "GlobalMaxPool",
+            b("Dropout", b("Relu", b("Sub", "x", b.constant(0.5))), outputs=2)[0],
+        ),
+        IMAGE,
+    ),
+    "pool after a relu and more": yes(
+        lambda b: b("GlobalMaxPool", b("Neg", b("Relu", b("Sub", "x", b.constant(0.5))))), IMAGE
+    ),
+    "pool: another": no("not understood", node("MaxPool", kernel_shape=[1, 1], axis=1), IMAGE),
+    "clip: from all there is": no("not finite", node("Clip", 3.4028234663852886e38)),
+    "extreme: of each channel": yes(
+        lambda b: b(
+            "Max", b("ReduceMean", "x", axes=[2, 3]), b.constant(np.full((1, 2, 4, 4), 0.5))
+        ),
+        IMAGE,
+    ),
     "pool after its relu": yes(
         lambda b: b("MaxPool", b("Relu", b("Sub", "x", b.constant(0.5))), kernel_shape=[2, 3]),
         IMAGE,

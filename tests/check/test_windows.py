@@ -226,6 +226,34 @@ FORMS: dict[str, Form] = {
     "global means of rows": yes(node("GlobalAveragePool"), shape=ROWS),
     "global maxima": yes(node("GlobalMaxPool"), shape=IMAGE),
     "global maxima of a volume": yes(node("GlobalMaxPool"), shape=["batch", 2, 1, 3, 2]),
+    "conv: padding that is skipped": no(
+        "too large", node("Conv", f32(2, 2, 1, 1), pads=[748] * 4, strides=[2000] * 2), shape=IMAGE
+    ),
+    "conv: padding of groups that is skipped": no(
+        "too large",
+        node("Conv", f32(2, 1, 1, 1), group=2, pads=[748] * 4, strides=[2000] * 2),
+        shape=IMAGE,
+    ),
+    "transposed: all of it is padding": no(
+        "too large",
+        node("ConvTranspose", f32(2, 3, 1, 1), strides=[700, 700], pads=[1045] * 4),
+        shape=IMAGE,
+    ),
+    "transposed: in groups": yes(node("ConvTranspose", f32(2, 3, 2, 2), group=2), shape=IMAGE),
+    "conv: same, an even total": yes(
+        node("Conv", f32(2, 2, 3, 3), auto_pad="SAME_UPPER"), shape=IMAGE
+    ),
+    "pool: the first pixel alone": yes(
+        node("MaxPool", kernel_shape=[2, 2], pads=[1, 1, 0, 0]), shape=IMAGE
+    ),
+    "pool: same, rounded up": yes(
+        node("MaxPool", kernel_shape=[1, 1], strides=[3, 3], auto_pad="SAME_UPPER", ceil_mode=1),
+        shape=IMAGE,
+    ),
+    "less its global means": yes(
+        lambda b: b("Sub", "x", b("GlobalAveragePool", "x")), shape=["batch", 2, 2, 3]
+    ),
+    "less its means": yes(lambda b: b("Sub", "x", b("ReduceMean", "x", axes=[2])), shape=ROWS),
     "reduction: by default": yes(
         lambda b: b("Sub", "x", b("ReduceMean", "x", axes=[1])), shape=IMAGE
     ),

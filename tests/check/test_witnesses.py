@@ -187,7 +187,13 @@ def test_where_the_image_is_irrational_it_must_win_for_certain(text: str, steps:
 
 @pytest.mark.parametrize(
     ("weight", "ahead", "accepted"),
-    [(0.0, 2.0**-52, True), (-1e60, 2.0**-52, False), (-1e60, 1e-9, True), (-1e200, 1e-9, True)],
+    [
+        (0.0, 2.0**-52, True),
+        (-1e60, 2.0**-52, False),
+        (-1e60, 1e-9, True),
+        (-1e200, 1e-9, True),
+        (-1e200, 2.0**-52, False),
+    ],
 )
 def test_steep_networks_need_more_digits(weight: float, ahead: float, accepted: bool) -> None:
     """A neuron that is off counts as one that could move the scores, but floats see that it is off:
@@ -279,3 +285,20 @@ def test_an_enclosed_version_is_clipped_too(clip: bool) -> None:
         else:
             with pytest.raises(Rejected, match="less confident"):
                 check_witnesses(statement)
+
+
+def test_a_version_that_is_irrational_is_known_to_the_last_digit() -> None:
+    """Its confidence is 1.25 less an irrational number, far above 0."""
+    value = next(w for p, q, w in precise_weights((3, 3), 30.0) if (p, q) == (1, 1))
+    first = np.zeros((2, 9))
+    first[0, 1] = 1.0
+    network = Network(((Dense(first, np.array([0.0, 1.25])),),), (1, 3, 3))
+    x = [0.0, 1.0, *[0.0] * 7]
+    claim = float(Fraction(1.25) - value)
+    claim = claim if claim < Fraction(1.25) - value else math.nextafter(claim, 0)
+    statement = stated(claim, "rotation(30)", network, x=x, parameters=[])
+    statement.image, statement.clip = np.array(x), False
+    check_witnesses(statement)
+    statement.lowers = {1: math.nextafter(claim, 9)}
+    with pytest.raises(Rejected, match="less confident than claimed"):
+        check_witnesses(statement)
