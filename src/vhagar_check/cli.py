@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vhagar_check.maps import Recorded
     from vhagar_check.verdict import Verdict
 
-PROVED, REFUSED, INTERRUPTED = 0, 1, 130
+PROVED, REFUSED, UNSAID, INTERRUPTED = 0, 1, 2, 130
 _LEAVE = "; perturbed inputs may leave it."
 # Most entries of a domain that are listed one by one.
 _MOST_LISTED = 12
@@ -52,8 +52,8 @@ def _cores() -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check a certificate; return 0 if everything that it claims is proved, 1 if not, and 130 if
-    Ctrl-C ends it."""
+    """Check a certificate; return 0 if everything that it claims is proved, 1 if not, 2 if nobody
+    can be told, and 130 if Ctrl-C ends it."""
     parser = argparse.ArgumentParser(
         prog="python -m vhagar_check",
         description=DESCRIPTION,
@@ -66,6 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    except OSError as error:  # a full disk, say
+        _discard_output()
+        print(f"cannot write the verdict: {error.strerror or error}", file=sys.stderr)
+        return UNSAID
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -73,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar_check.verdict import check
 
     for path in (arguments.certificate, arguments.model):
-        if not path.is_file():
+        if not os.path.isfile(path):  # which no name makes fail
             print(f"REFUSED: there is no file {path}", file=sys.stderr)
             return REFUSED
     try:
@@ -92,8 +96,12 @@ def _say(text: str) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # Otherwise the unwritten rest would raise an error again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
+
+
+def _discard_output() -> None:
+    """Otherwise the unwritten rest would raise an error again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_words(verdict: Verdict) -> str:

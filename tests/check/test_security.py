@@ -97,3 +97,19 @@ def test_an_interrupt_is_one_line(
     monkeypatch.setattr("vhagar_check.verdict.check", interrupted)
     assert main([str(VECTORS / "linf.cert"), "--model", str(VECTORS / "dense.onnx")]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_verdict_that_cannot_be_written_is_one_line() -> None:
+    command = [sys.executable, "-m", "vhagar_check", str(VECTORS / "linf.cert")]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*command, "--model", str(VECTORS / "dense.onnx")],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "cannot write the verdict: No space left on device\n"
