@@ -136,10 +136,6 @@ def _other_copy(entry: dict[str, Any], ends: list[np.ndarray], tables: Tables) -
     ends[:2] = ends[1], ends[0]
 
 
-def _without_pixels(entry: dict[str, Any], ends: list[np.ndarray], tables: Tables) -> None:
-    del entry["pixels"], ends[2]
-
-
 def _infinite(entry: dict[str, Any], ends: list[np.ndarray], tables: Tables) -> None:
     tables[0][0][0, 0] = np.inf
 
@@ -157,12 +153,8 @@ INVALID: dict[str, Edit] = {
     "cuts, multipliers of other leaves": in_cut(_negative_sign_last),
     "cuts, a multiplier that is infinite": in_cut(_infinite),
     "cuts, the other copy": in_cut(_other_copy),
-    "cuts, without their pixels": in_cut(_without_pixels),
     "cuts, the pixels' coefficients negated": in_cut(
         lambda entry, ends, _: np.negative(ends[2], out=ends[2])
-    ),
-    "cuts, other pixels": in_cut(
-        lambda entry, *_: entry.update(pixels=[15 - pixel for pixel in entry["pixels"][::-1]])
     ),
     "cuts, a sign of a neuron without multipliers": in_cut(
         lambda entry, *_: entry["tree"][0].__setitem__(1, 1000)
