@@ -171,9 +171,9 @@ def test_an_interrupted_search_proves_what_it_announced(
 
 
 def test_time_that_is_up_leaves_a_certificate(problem: Problem, alone: dict[str, Any]) -> None:
-    for timeout in (0.0, 0.3):
+    for timeout, endings in ((0.0, [Status.TIMEOUT]), (0.3, [Status.TIMEOUT, Status.CLOSED])):
         result = verify(problem, timeout=timeout, **dict(alone, relative_gap=0.0))
-        assert result.status is Status.TIMEOUT
+        assert result.status in endings  # fast machines may end before the time is up
         proven(result, problem)
 
 
