@@ -22,7 +22,7 @@ CHUNK = 1024
 # What an archive calls its two parts, where it has them.
 _PARTS = ("x_train", "x_test")
 _LABELS = ("y", "label", "labels", "target", "targets")
-_IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 # Values this far outside of the input range, as a part of its width, come from rounding to float32.
 _ROUNDING = 1e-6
 # Inputs of a data set that attacks start from, at most.
@@ -80,7 +80,7 @@ def read_dataset(path: Path, domain: Domain) -> Array:
     if path.is_dir():
         files = _images(path)
         if not files:
-            raise InvalidInput(f"{path} holds no images ({', '.join(_IMAGES)})")
+            raise InvalidInput(f"{path} holds no images ({', '.join(IMAGES)})")
         return np.concatenate([_fitted(_image(file), domain, file) for file in files])
     if path.suffix == ".csv":
         return _table(path, domain)[0]
@@ -146,14 +146,12 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
             )
         chosen: Array = inputs[index]
         return chosen
-    if path.suffix.lower() in _IMAGES:
+    if path.suffix.lower() in IMAGES:
         if index is not None:
             raise InvalidInput(f"{path} holds one image: leave out the index")
         return _fitted(_image(path), domain, path).reshape(-1)
     if path.suffix != ".npy":
-        raise InvalidInput(
-            f"{path} is not an image ({', '.join(_IMAGES)}), .npy, .npz or .csv file"
-        )
+        raise InvalidInput(f"{path} is not an image ({', '.join(IMAGES)}), .npy, .npz or .csv file")
     try:
         values = np.load(path, allow_pickle=False)
     except BAD_ARRAYS as error:
@@ -233,7 +231,7 @@ def _are_whole(values: Any) -> bool:
 
 def _images(folder: Path) -> list[Path]:
     """The images of a folder, in the order of their names."""
-    return sorted(file for file in folder.iterdir() if file.suffix.lower() in _IMAGES)
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in IMAGES)
 
 
 def _image(path: Path) -> Any:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from vhagar.cli import main as command_line
-from vhagar.cli.files import READ_BY, WRITTEN
+from vhagar.cli.files import READ_BY, WRITTEN, check_files
 from vhagar.cli.main import main
 from vhagar.network import read_onnx
 
@@ -117,6 +117,21 @@ def test_no_input_is_overwritten(
     assert main(words) == 2
     assert "is an input and would be overwritten" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_other_files_of_a_folder_of_images_may_be_replaced(folder: Path) -> None:
+    (folder / "images" / "answer.json").write_text("{}")
+    words = [*VERIFY, "--dataset", "images", "--json", "images/answer.json"]
+    check_files(command_line._parser().parse_args(words))
+
+
+def test_texts_that_are_no_files_name_no_weights(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "+".join(40 * ["linf(0.1)"])
+    words = ["verify", "model.onnx", "--perturbation", long, "--source", "0", "--json", "new.json"]
+    assert main(words) == 2
+    assert "too long" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", TWICE, ids=" ".join)

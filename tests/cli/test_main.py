@@ -338,6 +338,7 @@ MIP = ("--engine", "mip")
         (["domain", "fit", "--covr=0.9"], "did you mean --cover?"),
         (["--versoin"], "did you mean --version?"),
         (["domain", "fix", "--covr=0.9"], "invalid choice: 'fix'"),
+        (["inspect", "--", "--missing.onnx"], "no model file at --missing.onnx"),
         (["verify", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
         (["attack", "MODEL", *VERIFY, "--dataset", "missing.npz"], "missing.npz"),
         (["attack", "MODEL", *VERIFY, "--device", "abacus"], "invalid choice: 'abacus'"),

@@ -181,3 +181,19 @@ def test_names_that_are_no_utf8(
         assert main(words) == 2
         assert "is not valid UTF-8" in capsys.readouterr().err
         assert not (folder / "new.db").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows refuses such names itself")
+def test_names_with_control_characters_enter_no_store(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copyfile(model, "a\x07b.onnx")
+    shutil.copyfile("study.toml", "a\x07b.toml")
+    for words in (
+        ["sweep", "--network", "a\x07b.onnx", *ASKED, "--store", "new.db"],
+        ["sweep", "a\x07b.toml", "--store", "new.db"],
+        ["sweep", "study.toml", "--store", "new.db", "--certificates", "c\x07"],
+    ):
+        assert main(words) == 2
+        assert "has control characters; rename it" in capsys.readouterr().err
+        assert not (folder / "new.db").exists()

@@ -133,6 +133,8 @@ FACTS: list[tuple[str, object, bool]] = [
     ("coverage", None, True),
     ("largest", [[[None, 0], 0.5, float("inf")]], True),
     ("neighbours", [NEAR], True),
+    ("neighbours", [NEAR | {"label": -1}], True),
+    ("neighbours", [NEAR | {"label": True}], False),
     ("study", "a study", False),
     ("study", {"networks": 7}, False),
     ("study", {"networks": ["m.onnx"], "name": "\x1b[2J"}, False),

@@ -499,10 +499,10 @@ def test_only_the_owner_gives_a_problem_back(store: Store) -> None:
 
 def test_losses_are_counted_and_the_problem_is_free_again(store: Store) -> None:
     assert store.claim() is not None
-    store.lose(1, "it fell over")
+    store.lose(1, "it\x1b[2J fell over")
     row = _problem(store)
     assert (row["losses"], row["owner"], row["status"]) == (1, None, "open")
-    assert store.rows("events", 1)[-1]["note"] == "it fell over"
+    assert store.rows("events", 1)[-1]["note"] == "it?[2J fell over"
     for _ in range(2):
         store.claim()
         store.lose(1, "it fell over again")

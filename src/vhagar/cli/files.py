@@ -51,7 +51,7 @@ def check_files(arguments: argparse.Namespace) -> None:
         # A checkpoint may take the place of the one that is resumed.
         mine = (files for each, files in inputs.items() if (name, each) != ("checkpoint", "resume"))
         if any(_is_same(path, file) for files in mine for file in files) or any(
-            _is_in(path, folder) for folder in folders
+            _is_image_in(path, folder) for folder in folders
         ):
             raise InvalidInput(f"{path} is an input and would be overwritten; choose another file")
     for k, (_, path) in enumerate(outputs):
@@ -107,14 +107,15 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
 def _weights_of(path: Path) -> Iterator[Path]:
     """The files in which a model keeps its weights, if it does: named in its bytes, as it is read
     only later."""
-    if path.suffix in _DATA or not path.is_file() or not path.stat().st_size:
-        return
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        for found in _LOCATION.finditer(content):
-            low, high = (*found[1], 0)[:2]
-            name = content[found.end() : found.end() + low % 128 + 128 * high]
-            with suppress(UnicodeDecodeError, ValueError):
-                yield path.parent / name.decode()
+    with suppress(OSError, ValueError):  # any text may be asked about; readers say what is wrong
+        if path.suffix in _DATA or not path.is_file() or not path.stat().st_size:
+            return
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            for found in _LOCATION.finditer(content):
+                low, high = (*found[1], 0)[:2]
+                name = content[found.end() : found.end() + low % 128 + 128 * high]
+                with suppress(UnicodeDecodeError):
+                    yield path.parent / name.decode()
 
 
 def _is_same(path: Path, other: Path) -> bool:
@@ -126,9 +127,12 @@ def _is_same(path: Path, other: Path) -> bool:
     return False
 
 
-def _is_in(path: Path, folder: Path) -> bool:
-    """Whether a file exists and lies in a folder, also by links."""
+def _is_image_in(path: Path, folder: Path) -> bool:
+    """Whether a file is an image of a folder, also by links; no other file of it is read."""
+    from vhagar.dataset import IMAGES  # numpy, which few words need
+
     with suppress(OSError, ValueError):
         place = Path(os.path.realpath(path))
-        return place.is_file() and folder.is_dir() and place.parent.samefile(folder)
+        is_image = place.suffix.lower() in IMAGES and place.is_file()
+        return is_image and folder.is_dir() and place.parent.samefile(folder)
     return False

@@ -160,6 +160,7 @@ def _require_options(parser: argparse.ArgumentParser, words: list[str]) -> None:
             break
         parser = nested[0].choices[word]
     known = parser._option_string_actions
+    words = words[: words.index("--")] if "--" in words else words  # arguments follow it
     for option in (word.partition("=")[0] for word in words if word.startswith("--")):
         if option not in known:
             from difflib import get_close_matches

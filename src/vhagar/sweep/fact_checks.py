@@ -120,7 +120,7 @@ FACTS: dict[str, Form] = {
             "problem": _is_count,
             "confidence": _is_amount,
             "row": _is_count,
-            "label": _Optional(_is_count),
+            "label": _Optional(int),
             "distance": _is_amount,
             "x": _is_vector,
         }

@@ -16,7 +16,7 @@ from vhagar.sweep.relations import ordered
 from vhagar.sweep.scheduler import Scheduler
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.store import Store
-from vhagar.sweep.study import Model, Study, load_models, questions, require_utf8
+from vhagar.sweep.study import Model, Study, load_models, questions, require_storable
 from vhagar.sweep.watch import AbstractSweepWatch, Silent
 
 
@@ -66,7 +66,7 @@ def run_sweep(
     """
     settings = settings or Settings()
     if settings.certificates is not None:
-        require_utf8(settings.certificates)
+        require_storable(settings.certificates.absolute())
         try:
             settings.certificates.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -175,6 +175,7 @@ class Store:
 
         `seconds` is how long the problem was worked on, in this run and in earlier ones.
         """
+        why = without_control(why)
         with self._db.transaction():
             self._db.execute("UPDATE problems SET losses = losses + 1 WHERE id = ?", number)
             spent = max(seconds, bounds_store.seconds_spent(self._db, number))

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from vhagar.errors import InvalidInput, VhagarError
+from vhagar.errors import CONTROL, InvalidInput, VhagarError
 from vhagar.network import Network, read_onnx
 from vhagar.network.fingerprint import fingerprint
 from vhagar.perturbation import Domain, Perturbation, parse
@@ -176,21 +176,24 @@ class Model:
     fingerprint: str
 
 
-def require_utf8(path: str | Path) -> None:
+def require_storable(name: str | Path) -> None:
     """Refuse a name that a store cannot hold."""
     try:
-        str(path).encode()
+        str(name).encode()
     except UnicodeEncodeError:
         raise InvalidInput(
-            f"the name of {path} is not valid UTF-8, as which a store holds it; rename it"
+            f"the name of {name} is not valid UTF-8, as which a store holds it; rename it"
         ) from None
+    if CONTROL.search(str(name)):
+        raise InvalidInput(f"the name {str(name)!r} has control characters; rename it")
 
 
 def load_models(study: Study) -> list[Model]:
     """Read the networks of a study from their files; equal networks count once."""
+    require_storable(study.name)
     models: dict[str, Model] = {}
     for path in study.networks:
-        require_utf8(path)
+        require_storable(path)
         try:
             network = read_onnx(
                 path,

@@ -197,8 +197,9 @@ def test_what_is_no_module_is_refused() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_torchscript_is_refused_by_name() -> None:
     traced = torch.jit.trace(perceptron(nn.ReLU()), torch.zeros(1, *SHAPE))
-    with pytest.raises(InvalidInput, match="that this TorchScript was made from"):
-        from_torch(traced, input_shape=SHAPE)
+    for shape in (SHAPE, None):
+        with pytest.raises(InvalidInput, match="that this TorchScript was made from"):
+            from_torch(traced, input_shape=shape)
 
 
 def test_a_wrong_conversion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

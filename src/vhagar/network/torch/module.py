@@ -55,10 +55,10 @@ def from_torch(
         batch, shape = _program_shape(program, input_shape)
         module = program.module()
     elif isinstance(module, torch.nn.Module):
-        if input_shape is None:
-            raise InvalidInput("give the shape of one input, such as input_shape=(1, 28, 28)")
         if isinstance(module, torch.jit.ScriptModule):
             raise InvalidInput("pass the module that this TorchScript was made from, or export it")
+        if input_shape is None:
+            raise InvalidInput("give the shape of one input, such as input_shape=(1, 28, 28)")
         name, program, batch = name or type(module).__name__, None, None
         shape = tuple(int(size) for size in input_shape)
     else:
