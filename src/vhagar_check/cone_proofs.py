@@ -45,7 +45,7 @@ def with_cuts(region: Region, blocks: Iterable[bytes]) -> Region:
             found.append(_read(region, entry, reader))
             units += len(found[-1].units) + len(found[-1].pixels)
             if units > _MOST_UNITS:
-                raise Rejected("the cuts of a region are about too many units")
+                raise Rejected("the cuts of a region are about too many units and pixels")
         reader.finish()
     return replace(region, cuts=tuple(found))
 

@@ -82,7 +82,10 @@ class Zonotope:
             rounded = np.array([[float(v) for v in s]])
         except OverflowError:  # the closed form needs no rounding
             return alone
-        share = [Fraction(v) for v in self.share(box, rounded)[0].tolist()]
+        found = self.share(box, rounded)[0]
+        if not np.isfinite(found).all():
+            return alone
+        share = [Fraction(v) for v in found.tolist()]
         rest = [v - own for v, own in zip(s, share, strict=True)]
         return min(alone, self.exact_support(share) + exact_box_support(box, rest))
 

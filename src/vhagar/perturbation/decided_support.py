@@ -26,7 +26,8 @@ def decided_support(piece: AbstractPiece, a: Array, b: Array, allowed: Array) ->
             own, rest = domain.support(s), _decided(piece, corners, a - s, b, allowed)
             sizes = abs(a - s).sum(axis=1) * domain.magnitude + abs(own) + abs(rest)
             decided = np.fmin(decided, own + rest + 2.0**-51 * sizes)
-    return np.asarray(np.minimum(decided, piece.support(a, b).value))
+    # NaN, from an overflow, is no bound.
+    return np.asarray(np.fmin(decided, piece.support(a, b).value))
 
 
 def _decided(

@@ -8,8 +8,8 @@ function of their outputs: over all pairs of a region,
 
 for some units of a ReLU layer. It is proved by branch and bound inside the units' cone of
 influence: a small tree of decided signs, with multipliers of the twin dual at its leaves. The
-coefficients `c` belong to pixels that several groups see: without them, each group would have
-these pixels as it likes.
+coefficients `c` belong to pixels that several groups see: without them, each group could
+choose these pixels for itself.
 """
 
 from __future__ import annotations

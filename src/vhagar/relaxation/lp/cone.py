@@ -38,8 +38,8 @@ _RAYS = (0.1, 1.0, 10.0, 100.0)
 _SLOW, _CALL = 6.0, 5e5
 # Iterations of one LP, to guess its work.
 _ITERATIONS = 20
-# Outputs that are remembered.
-_MOST_KNOWN = 2000
+# Numbers that are remembered: outputs, and the inputs that they were met at.
+_MOST_KNOWN = 300_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +103,9 @@ class Cone:
         self._simplex = Simplex(self._model.arrays, 0, self._model.region_rows, deadline)
         self._deadline = deadline
         self.work = 0.0  # of all searches, in simplex iterations times entries of a node's LP
-        # Outputs in both copies, and the inputs that they were met at.
+        # Outputs in both copies, and the inputs that they were met at; `_met` are the latest ones.
         self._known = np.zeros((0, 2 * size + len(below.pixels)))
+        self._met: list[Array] = []
 
     @property
     def pixels(self) -> Index:
@@ -250,11 +251,15 @@ class Cone:
 
         Where nothing is known, the solution of one LP is looked at.
         """
-        if not len(self._known):
+        if not (len(self._known) or self._met):
             self.aim(self.cost(objective)[0])
             answer = self.solved((), None)
             if answer.primal is not None:
                 self.value_at(answer.primal, objective)
+        if self._met:
+            most = max(1, _MOST_KNOWN // self._known.shape[1])
+            self._known = np.vstack([self._known, *self._met])[-most:]
+            self._met.clear()
         return float((self._known @ objective.stacked).max(initial=-np.inf))
 
     def value_at(self, primal: Array, objective: Objective) -> float:
@@ -266,7 +271,7 @@ class Cone:
                 values = matrix @ hexagons.after(values) + bias
             outputs.append(values)
         point = np.concatenate([*outputs, self._model.inputs.x.value(primal)])
-        self._known = np.vstack([self._known[-_MOST_KNOWN:], point])
+        self._met.append(point)
         return float(objective.stacked @ point)
 
     @cached_property

@@ -116,7 +116,7 @@ class ConeSeparator:
                     yield _Separation(cone, objective, value)
 
     def _price(self, cone: Cone, wanted: Wanted) -> Array:
-        """What the cone's pixels that others see, too, cost the bound in this cone, negated.
+        """Prices of the pixels that other cones see, too: what each costs the bound, negated.
 
         A cut for these prices agrees with the cuts of other cones about the pixels: where the cone
         gains by a pixel, another one loses.
@@ -128,7 +128,7 @@ class ConeSeparator:
         cuts, weights = wanted.weights.cuts, wanted.weights.weights[0]
         for k in np.flatnonzero(weights).tolist():
             cut = cuts[k]
-            if len(cut.pixels) and cut.layer == cone.layer and cut.units[0] == cone.units[0]:
+            if len(cut.pixels) and cut.layer == cone.layer and _is_of(cut, cone):
                 price[np.searchsorted(cone.pixels, cut.pixels)] -= weights[k] * cut.c
         return np.where(pixels[cone.pixels] > 1, -price, 0.0)
 
@@ -149,3 +149,10 @@ class ConeSeparator:
         cone = Cone(self._bounds, layer, units, self._deadline)
         small = cone.entries <= _LARGEST_PART * (self._model.arrays.matrix.nnz + 1)
         return cone if small and 0 < cone.undecided <= _MOST_SIGNS else None
+
+
+def _is_of(cut: ConeCut, cone: Cone) -> bool:
+    """Whether a cut, which another process may have found, is about a cone's units and pixels."""
+    if not np.array_equal(cut.units, cone.units):
+        return False
+    return bool(np.isin(cut.pixels, cone.pixels).all())

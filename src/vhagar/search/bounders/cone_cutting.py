@@ -17,6 +17,8 @@ _WORTH, _TOGETHER = 0.01, 0.1
 _HERE = 0.3
 # Cuts in one LP, relative to its rows.
 _MOST = 1.0
+# Units and pixels of all cuts of a region together: a checker takes 2**22.
+_MOST_TERMS = 2**21
 # What cuts gain of what they might, by what is known of the outputs, before that was observed.
 _REALISED = 0.5
 # Weight of the newest observation in a mean.
@@ -66,7 +68,10 @@ class ConeCutting:
     @staticmethod
     def has_room(region_model: RegionModel) -> bool:
         """Whether the LP of a region takes more cuts."""
-        return len(region_model.formula.cuts) <= _MOST * region_model.model.model.row_count
+        cuts = region_model.formula.cuts.cuts
+        if sum(len(cut.units) + len(cut.pixels) for cut in cuts) > _MOST_TERMS:
+            return False
+        return len(cuts) <= _MOST * region_model.model.model.row_count
 
     def least(
         self, upper: float, region_model: RegionModel, incumbent: Incumbent
