@@ -109,16 +109,18 @@ class WeightedCuts:
         return Backward(a, b, constant, error)
 
     def _to_inputs(self, state: Backward, size: Array | None) -> Backward:
-        a, weight, terms = state.a.copy(), abs(state.a), 2
-        for k, cut in enumerate(self.cuts):
-            if len(cut.pixels) and self.weights[:, k].any():
-                factor = self.weights[:, k, None]
-                a[:, cut.pixels] -= factor * cut.c
-                weight[:, cut.pixels] += factor * abs(cut.c)
-                terms += 2
+        chosen = [k for k, cut in enumerate(self.cuts) if len(cut.pixels)]
+        chosen = [k for k in chosen if self.weights[:, k].any()]
+        if not chosen:
+            return state
+        a, weight = state.a.copy(), abs(state.a)
+        for k in chosen:
+            cut, factor = self.cuts[k], self.weights[:, k, None]
+            a[:, cut.pixels] -= factor * cut.c
+            weight[:, cut.pixels] += factor * abs(cut.c)
         error = state.error
-        if size is not None and terms > 2:
-            error = error + unit(terms, a) * (weight @ size)
+        if size is not None:
+            error = error + unit(2 * len(chosen) + 2, a) * (weight @ size)
             lost = 2.0**-1000 * (1.0 + float(size.sum()))
             error = error + lost * (1.0 + self.weights.sum(axis=1))
         return Backward(a, state.b, state.constant, error)

@@ -204,6 +204,14 @@ class Chosen:
     children: tuple[Child, Child] | None
 
 
+def _doubted(ranked: list[Candidate], pseudocosts: Pseudocosts, most: float) -> list[Candidate]:
+    """Candidates that are tried whatever is known of them, if the best one seems to gain little."""
+    if min(pseudocosts.estimate(ranked[0], most)) >= _HOPELESS * most:
+        return []
+    last = max(candidate.place[0] for candidate in ranked)
+    return [candidate for candidate in ranked if candidate.place[0] == last][:_OF_LAST_LAYER]
+
+
 def choose(
     candidates: list[Candidate],
     pseudocosts: Pseudocosts,
@@ -227,10 +235,7 @@ def choose(
 
     estimates = {id(c): score(pseudocosts.estimate(c, most)) for c in candidates}
     ranked = sorted(candidates, key=lambda c: -estimates[id(c)])
-    doubted: list[Candidate] = []
-    if with_cuts and min(pseudocosts.estimate(ranked[0], most)) < _HOPELESS * most:
-        last = max(c.place[0] for c in ranked)
-        doubted = [c for c in ranked if c.place[0] == last][:_OF_LAST_LAYER]
+    doubted = _doubted(ranked, pseudocosts, most) if with_cuts else []
     best, best_score, fruitless = Chosen(ranked[0], None), -1.0, 0
     for candidate in [*doubted, *(c for c in ranked[:_LOOK_AT] if c not in doubted)]:
         tried: tuple[Child, Child] | None = None
@@ -240,12 +245,8 @@ def choose(
         if tried is not None:
             decreases = [min(child.gain(before), most) for child in tried]
             for positive in (False, True):
-                pseudocosts.learn(
-                    candidate.place,
-                    positive,
-                    decreases[positive],
-                    candidate.gains[positive],
-                )
+                place, gain = candidate.place, candidate.gains[positive]
+                pseudocosts.learn(place, positive, decreases[positive], gain)
             if min(child.upper for child in tried) <= cutoff:
                 return Chosen(candidate, tried)  # one child is closed: nothing beats that
             value = score((decreases[0], decreases[1]))
