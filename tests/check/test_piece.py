@@ -364,3 +364,10 @@ def test_parts_of_pieces() -> None:
         Plain().within(NARROW)
     with pytest.raises(Rejected, match="without a parameter"):
         Plain().with_span((0.0, 1.0))
+
+
+def test_coefficients_on_the_pixels_are_added_before_the_support_is_taken() -> None:
+    (a, b), c = numbers(3), np.array([1.0, -2.0, 0.5])
+    piece = same(NARROW)
+    np.testing.assert_array_equal(piece.support_with(a, b, c), piece.support(a + c, b))
+    assert (piece.support_with(a, b, c) != piece.support(a, b)).all()
