@@ -18,7 +18,7 @@ from vhagar_check.evaluation import proof_groups
 from vhagar_check.exact import Exact
 from vhagar_check.formula import Decisions
 from vhagar_check.hexagon import exact_offset
-from vhagar_check.layers import Dense, Network
+from vhagar_check.layers import UNDERFLOW, Dense, Network, gamma
 from vhagar_check.proofs import CONTRADICTION, MULTIPLIERS, Prover, Question
 from vhagar_check.rational import ExactBounds
 from vhagar_check.regions import EQUAL, OFF, ON, PAIR, Region
@@ -318,3 +318,27 @@ def test_a_certificate_about_one_image_has_no_cuts(tmp_path: Path) -> None:
 
     with pytest.raises(Rejected, match="one image has cuts"):
         check(forged(path, change), model=model)
+
+
+def test_what_is_allowed_for_rounding_at_the_inputs() -> None:
+    """Every product and sum is rounded, and each product may underflow; cuts without pixels cost
+    nothing."""
+    unit, c = np.array([0]), np.array([2.0, -0.5])
+    plain = Cut(0, unit, np.ones(1), np.ones(1), 1.0)
+    assert len(plain.pixels) == len(plain.c) == 0
+    cut = Cut(0, unit, np.ones(1), np.ones(1), 1.0, np.array([0, 2]), c)
+    weights, error = np.array([[1.0, 3.0, 0.0], [1.0, 0.0, 2.0]]), np.array([0.5, 0.25])
+    a = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 1.0, -1.0, 2.0]])
+    found, grown = Weighted((plain, cut, cut), weights).taken_off_inputs(a, error, 3.0)
+    weight = weights[:, 1] + weights[:, 2]
+    np.testing.assert_array_equal(found, a - weight[:, None] * [2.0, 0.0, -0.5, 0.0])
+    size = abs(a).sum(axis=1) + weight * 2.5
+    np.testing.assert_array_equal(
+        grown, error + gamma(4 + 4 + 4) * (size * 3.0) + 2 * UNDERFLOW * 3 * (4 * 3.0)
+    )
+    nothing = Cut(0, unit, np.ones(1), np.ones(1), 1.0, np.array([0, 2]), 0.0 * c)
+    _, lost = Weighted((nothing,), np.ones((1, 1))).taken_off_inputs(0 * a[:1], np.zeros(1), 3.0)
+    assert lost.tolist() == [2 * UNDERFLOW * 2 * (4 * 3.0)]
+    kept, same = Weighted((plain,), np.ones((2, 1))).taken_off_inputs(a, error, 3.0)
+    assert kept is a
+    assert same is error
