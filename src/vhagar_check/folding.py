@@ -15,7 +15,6 @@ import numpy as np
 
 from vhagar_check.graph import Constant, Node
 from vhagar_check.layers import Floats
-from vhagar_check.protobuf import tensor
 from vhagar_check.reading import Product, Reader, Result, Wire, axis_of, checked
 from vhagar_check.selections import SELECTIONS, new_shape
 
@@ -130,8 +129,8 @@ def _filled(reader: Reader, node: Node) -> Constant:
     shape = reader.integers(node, "shape", 0)
     if shape is None or any(size < 0 for size in shape):
         raise node.refused("has no shape")
-    item = node.attributes.get("value")
-    value = np.zeros(1, dtype=np.float32) if item is None else tensor(item.messages(5)[0])
+    given = node.tensor("value")
+    value = np.zeros(1, dtype=np.float32) if given is None else given
     if value.size != 1:
         raise node.refused("is filled with several numbers")
     checked(node, (max(1, math.prod(shape)),), reader)

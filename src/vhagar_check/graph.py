@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import Shape
 from vhagar_check.protobuf import Message, tensor
-from vhagar_check.schema import check_fields
+from vhagar_check.schema import ATTRIBUTE_FIELDS, check_fields
 
 Constant = NDArray[Any]
 
@@ -60,38 +60,56 @@ class Node:
         return self.integer("to", 0)
 
     def integer(self, name: str, default: int) -> int:
-        return self.attributes[name].integer(3) if name in self.attributes else default
+        item = self._attribute(name, 3)
+        return default if item is None else item.integer(3)
 
     def integers(self, name: str, default: list[int]) -> list[int]:
-        return self.attributes[name].integers(8) if name in self.attributes else default
+        item = self._attribute(name, 8)
+        return default if item is None else item.integers(8)
 
     def number(self, name: str, default: float) -> float:
-        if name not in self.attributes:
+        item = self._attribute(name, 2)
+        if item is None:
             return default
-        values = self.attributes[name].numbers(2, "<f4")
+        values = item.numbers(2, "<f4")
         return float(values[-1]) if len(values) else 0.0
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """The floats of an attribute; empty if there is none."""
-        item = self.attributes.get(name)
+        item = self._attribute(name, 7)
         return np.empty(0) if item is None else item.numbers(7, "<f4").astype(np.float64)
 
     def text(self, name: str, default: str) -> str:
-        return self.attributes[name].text(4) if name in self.attributes else default
+        item = self._attribute(name, 4)
+        return default if item is None else item.text(4)
+
+    def tensor(self, name: str) -> Constant | None:
+        item = self._attribute(name, 5)
+        return None if item is None else tensor(item.message(5))
+
+    def _attribute(self, name: str, place: int) -> Message | None:
+        """An attribute, whose type must be that of the field that is read; None if it is left out.
+
+        The value of any other type would be in another field, and this one's default be read.
+        """
+        item = self.attributes.get(name)
+        if item is not None and ATTRIBUTE_FIELDS.get(item.integer(20)) != place:
+            raise self.refused(f"has an attribute {name!r} of another type than it should have")
+        return item
 
     def constant(self) -> Constant:
         """The value of a Constant node."""
         self.only("value", "value_float", "value_floats", "value_int", "value_ints")
         if len(self.attributes) != 1:
             raise self.refused("is not one constant")
-        ((name, item),) = self.attributes.items()
-        if name == "value":
-            return tensor(item.message(5))
-        if name.startswith("value_int"):
-            values = np.array(item.integers(3 if name == "value_int" else 8), dtype=np.int64)
-        else:
-            values = item.numbers(2 if name == "value_float" else 7, "<f4")
-        return values.reshape(()) if name in ("value_int", "value_float") else values
+        if "value_int" in self.attributes:
+            return np.array(self.integer("value_int", 0), dtype=np.int64)
+        if "value_ints" in self.attributes:
+            return np.array(self.integers("value_ints", []), dtype=np.int64)
+        if "value_float" in self.attributes:
+            return np.array(self.number("value_float", 0.0), dtype=np.float32)
+        found = self.tensor("value")
+        return self.numbers("value_floats").astype(np.float32) if found is None else found
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ carried through the layers between by linear units.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +28,6 @@ _LEAST = 64  # the least cost of an operation, since even a small one takes time
 class Value:
     """A vector inside the network."""
 
-    number: int  # in order of creation
     size: int
     depth: int
 
@@ -75,13 +74,11 @@ class Flow:
     _steps: list[_Sum | _Units] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._count = 0
         self.input = self._value(math.prod(self.input_shape), 0)
 
     def _value(self, size: int, depth: int) -> Value:
         self.budget.spend(size)
-        self._count += 1
-        return Value(self._count, size, depth)
+        return Value(size, depth)
 
     def sum(self, *operands: Operand) -> Value:
         """A new value: the sum of the operands."""
@@ -139,20 +136,21 @@ class _Schedule:
     def __init__(self, flow: Flow, steps: list[_Sum | _Units], output: Value) -> None:
         self._flow = flow
         self._output = output
-        self._sums: list[list[_Sum]] = [[] for _ in range(output.depth + 1)]
-        self._units: list[list[_Units]] = [[] for _ in range(output.depth)]
-        last_use = {flow.input: 0}
+        # By the number of the stage, or of the ReLU layer behind it.
+        self._sums: dict[int, list[_Sum]] = defaultdict(list)
+        self._units: dict[int, list[_Units]] = defaultdict(list)
+        self._carried: dict[int, list[Value]] = defaultdict(list)
+        last_use = {flow.input: 0}  # in order of creation
         for step in steps:
-            last_use.setdefault(step.result, step.result.depth)
+            last_use[step.result] = step.result.depth
             if isinstance(step, _Units):
                 self._units[step.operand.depth].append(step)
                 continue
             self._sums[step.result.depth].append(step)
             for value in _operands(step):
                 last_use[value] = max(last_use[value], step.result.depth)
-        self._carried: list[list[Value]] = [[] for _ in range(output.depth)]
-        for value in sorted(last_use, key=lambda value: value.number):
-            for k in range(value.depth, last_use[value]):
+        for value, last in last_use.items():
+            for k in range(value.depth, last):
                 flow.budget.spend(value.size)
                 self._carried[k].append(value)
 
@@ -183,8 +181,8 @@ class _Schedule:
         # A value of the last level that is needed twice is computed once and copied.
         often = Counter(wanted)
         count += any(often[value] > 1 and level[value] == count for value in often if value in made)
-        taken.update(dict.fromkeys(wanted, count + 1))
-        new: list[list[Value]] = [[] for _ in range(count + 1)]
+        taken.update(dict.fromkeys(wanted, count))
+        new: dict[int, list[Value]] = defaultdict(list)
         for step in self._sums[k]:
             new[level[step.result]].append(step.result)
         layers: list[Linear] = []
@@ -199,7 +197,7 @@ class _Schedule:
         self, before: list[Value], after: list[Value], made: dict[Value, _Sum]
     ) -> list[Linear]:
         """One layer, or none if nothing changes."""
-        if not made and before == after:
+        if before == after:
             return []
         for value in after:
             self._flow.budget.spend(value.size)
@@ -216,7 +214,7 @@ class _Schedule:
             )
         if len(before) == len(blocks) == len(blocks[0]) == 1:
             (only,) = blocks[0]
-            if only.layer is not None or only.factor == 1.0:
+            if only.factor == 1.0:
                 return [] if only.layer is None else [only.layer]
         return [Joined(ends[-1], tuple(blocks))]
 

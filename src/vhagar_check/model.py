@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from vhagar_check import arithmetic, units, windows
 from vhagar_check.batches import require_alike
 from vhagar_check.choices import COMPARISONS, compared
@@ -69,7 +67,7 @@ def _results(reader: Reader, node: Node) -> Sequence[Wire | Sides]:
 def _nothing(reader: Reader, node: Node) -> Wire:
     node.only("ratio", "seed")
     training = reader.given(node, 2)
-    if training is not None and (isinstance(training, Wire) or np.asarray(training).any()):
+    if training is not None and (isinstance(training, Wire) or training.any()):
         raise node.refused("is in training mode")
     return reader.alias(node)
 
@@ -107,7 +105,7 @@ def _softmax(reader: Reader, node: Node) -> Wire:
     node.only("axis")
     wire = reader.alias(node)
     given = node.integer("axis", 1 if reader.graph.opset < 13 else -1)
-    rank = 1 if reader.takes_vectors and len(wire.shape) == 1 else 2
+    rank = 1 if len(wire.shape) == 1 else 2
     axis = axis_of(node, given, rank)
     if len(wire.shape) != rank or axis != rank - 1 or wire.value.size < 2:
         raise node.refused("is not over the classes")

@@ -146,7 +146,7 @@ class Reader:
             return None
         if isinstance(values, Wire) or values.dtype.kind != "f" or values.size != 1:
             raise node.refused("needs a constant number")
-        number = float(values.reshape(-1)[0])
+        number = float(values.item())
         if math.isnan(number):
             raise node.refused("has a limit that is not a number")
         return number
@@ -160,7 +160,7 @@ class Reader:
             return None
         if isinstance(values, Wire) or values.dtype.kind != "i" or values.ndim > 1:
             raise node.refused(f"needs constant integers for its {name}")
-        return [int(value) for value in values.reshape(-1)]
+        return [int(value) for value in values.ravel()]
 
     def shaped(self, node: Node, value: Value, shape: Shape) -> Wire:
         """Give a value a shape, which must keep the batch dimension."""
@@ -188,7 +188,7 @@ class Reader:
 
     def operand(self, wire: Wire, index: Indices, sign: float = 1.0) -> Operand:
         """Entries of a value, by their indices (-1 for 0), as an operand of a sum."""
-        flat = index.reshape(-1)
+        flat = index.ravel()
         if len(flat) == wire.value.size and (flat == np.arange(len(flat))).all():
             return Operand(wire.value, factor=sign)
         return Operand(wire.value, Pick.of(flat, wire.value.size, sign))
@@ -206,7 +206,7 @@ class Reader:
 
     def added(self, value: Value, constant: Floats) -> Value:
         """Add constants to a value; the value itself if they are all 0."""
-        flat = constant.reshape(-1)
+        flat = constant.ravel()
         if not flat.any():
             return value
         one = np.ones(value.size)

@@ -150,7 +150,7 @@ _ALTERNATIVES = {
     "type": ({1, 4},),
 }
 # The field that holds an attribute's value, by the attribute's type.
-_ATTRIBUTE_FIELDS = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8, 8: 9}
+ATTRIBUTE_FIELDS = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8, 8: 9}
 
 
 def check_fields(data: Value, message: str = "model") -> None:
@@ -192,8 +192,8 @@ def _check_value(message: str, field: Field, wire: int, value: Value) -> None:
 def _check_attribute(seen: dict[int, Value]) -> None:
     """Check that the value is in its type's field; a missing value is the type's default."""
     kind = seen.get(20, 0)
-    place = _ATTRIBUTE_FIELDS.get(kind) if isinstance(kind, int) else None
+    place = ATTRIBUTE_FIELDS.get(kind) if isinstance(kind, int) else None
     if place is None:
         raise Rejected(f"an attribute of the model has a type that is not read here ({kind!r})")
-    if any(number in seen and number != place for number in _ATTRIBUTE_FIELDS.values()):
+    if any(number in seen and number != place for number in ATTRIBUTE_FIELDS.values()):
         raise Rejected("an attribute of the model has a value of another type than it states")

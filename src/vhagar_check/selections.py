@@ -231,8 +231,7 @@ def _upsample(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
     if node.text("mode", "nearest") != "nearest":
         raise node.refused("is not to the nearest entry")
     if reader.graph.opset < 9:
-        item = node.attributes.get("scales")
-        factors = [] if item is None else item.numbers(7, "<f4").tolist()
+        factors = node.numbers("scales").tolist()
     else:
         factors = reader.floats(node, 1).reshape(-1).tolist()
     axes = list(range(positions.ndim))

@@ -270,9 +270,12 @@ def test_a_graph_is_read() -> None:
     graph = read_graph(file())
     assert (graph.input, graph.output, graph.input_shape) == ("x", "y", (3,))
     assert (graph.opset, graph.batch) == (13, 1)
+    assert [read_graph(file(opset=field(2, k))).opset for k in (7, 26)] == [7, 26]
     assert [each.kind for each in graph.nodes] == ["Relu"]
     assert read_graph(file(inputs=[value(b"x", (1, 3))])).batch == 1
-    assert read_graph(file(inputs=[value(b"x", (3,))])).batch == 0
+    for size in (1, 3):
+        vector = read_graph(file(inputs=[value(b"x", (size,))]))
+        assert (vector.input_shape, vector.batch) == ((size,), 0)
     both = {"inputs": [value(b"x", (4, 3))], "outputs": [value(b"y", (4, 3))]}
     assert read_graph(file(**both)).batch == 4
     assert read_graph(file(inputs=[value(b"x", (0, 0))]), sizes=(5,)).input_shape == (5,)
@@ -296,6 +299,23 @@ def test_only_what_the_output_depends_on_is_read() -> None:
         "": 1,
     }
     assert [each.kind for each in read_graph(file(nodes=nodes), "b").nodes] == ["Neg", "Gelu"]
+    several = file(nodes=nodes, outputs=[value(b"b", (0, 3)), value(b"y", (0, 3))])
+    assert read_graph(several, "y").output == "y"
+
+
+def test_functions_of_other_domains_are_left_alone() -> None:
+    """No operator that is read is of such a domain, so that none can call them."""
+    graph = read_graph(file(field(25, field(1, b"Relu") + field(10, b"own"))))
+    assert [each.kind for each in graph.nodes] == ["Relu"]
+
+
+def test_the_output_of_a_batch_must_be_stated() -> None:
+    """Of a value inside the graph nobody says how large its batch is."""
+    nodes = [node(b"Neg", [b"x"], [b"a"]), node(b"Relu", [b"a"], [b"y"])]
+    batch = {"inputs": [value(b"x", (4, 3))], "outputs": [value(b"y", (4, 3))]}
+    assert read_graph(file(nodes=nodes, **batch), "y").batch == 4
+    with pytest.raises(Rejected, match="batch dimension that its output"):
+        read_graph(file(nodes=nodes, **batch), "a")
 
 
 @pytest.mark.parametrize(
@@ -333,6 +353,9 @@ def test_operators_are_those_of_their_domain(domain: bytes, kind: str) -> None:
         (file(inputs=[value(b"x", (0, 0))]), "fixed shape"),
         (file(inputs=[value(b"x", (2**64 - 1, 3))]), "fixed shape"),
         (file(inputs=[value(b"x", (0, 2**64 - 3))]), "fixed shape"),
+        (file(inputs=[value(b"x", (0, 3, 0))]), "fixed shape"),
+        (file(field(77, b"?")), "not read here"),
+        (file(inputs=[value(b"x", (2, 3))]), "batch dimension that its output"),
         (file(inputs=[value(b"x", (4, 3))]), "batch dimension that its output"),
         (file(inputs=[value(b"x", (4, 3))], outputs=[field(1, b"y")]), "batch dimension that its"),
     ],
