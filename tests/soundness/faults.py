@@ -1202,8 +1202,8 @@ CHECKER = {
     ),
     "a checker that forgets how weights bend between two angles": _tested(
         "vhagar_check.turn_ranges",
-        "error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact",
-        "error = 0 * _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact",
+        "error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + 2 * SNAP",
+        "error = 0 * _between(u, v, np.diff(way, axis=1), radius[:, None]) + 2 * SNAP",
         "tests/check/test_arcs.py",
     ),
     "a checker that forgets that pixels turn black on the way": _tested(
