@@ -13,20 +13,17 @@ is chosen, the bounds hold: `turn_ranges` finds `low` and `high` for any lines.
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vhagar_check.layers import Floats
-from vhagar_check.turn_ranges import Turn, snapped, tent, weight_ranges
+from vhagar_check.turn_ranges import Turn, offsets, snapped, tent, weight_ranges
 
 Mask = NDArray[np.bool_]
 Index = NDArray[np.int64]
 
-# Bound on the rounding error of a coordinate, per row and column of the image.
-_ROUNDING = 2.0**-45
 # If the largest weights of a pixel sum to more, the bound that it is at most white is tighter.
 _LARGEST_SUM = 2.0
 
@@ -78,11 +75,6 @@ class _Ways:
         return _Ways(begin, end, low, high, self.bend[pixel], self.last)
 
 
-def offsets(plane: tuple[int, int]) -> tuple[Floats, Floats]:
-    """The distances of each pixel below and to the right of the centre."""
-    return Turn(plane, 0.0, 0.0).offsets
-
-
 def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
     """The arc over all angles from `begin` to `end`, in degrees."""
     turn = Turn(plane, begin, end)
@@ -103,31 +95,29 @@ def arc_between(plane: tuple[int, int], begin: float, end: float) -> Arc:
 
 
 def _ways(turn: Turn) -> _Ways:
-    radius = np.hypot(*turn.offsets)
-    i, j = (part[:, None] for part in turn.offsets)
-    begin, end = np.stack(turn.sources(i, j, np.array([[0.0, turn.turn]]))).transpose(2, 0, 1)
+    i, j = offsets(turn.plane)
+    ends = turn.sources(i[:, None], j[:, None], np.array([[0.0, turn.turn]]))
+    begin, end = np.stack(ends).transpose(2, 0, 1)
     last = np.array(turn.plane)[:, None] - 1.0
-    rounding = np.where(radius > 0, _ROUNDING * sum(turn.plane), 0.0)
-    bend, circle = radius * turn.turn**2 / 8 + rounding, radius + rounding
+    radius = np.hypot(i, j)
+    bend = radius * turn.turn**2 / 8
+    low = snapped(np.maximum(np.minimum(begin, end) - bend, last / 2 - radius))
+    high = snapped(np.minimum(np.maximum(begin, end) + bend, last / 2 + radius))
+    # The search's, but for rounding. What a source may reach is more, should `turn_ranges` say so.
     lowest, highest = np.stack(turn.ranges(), axis=1)
-    low = snapped(np.maximum(np.minimum(begin, end) - bend, last / 2 - circle))
-    high = snapped(np.minimum(np.maximum(begin, end) + bend, last / 2 + circle))
-    # What a source may reach is taken from `turn_ranges`, should it be more.
     low, high = np.minimum(low, lowest), np.maximum(high, highest)
     return _Ways(begin, end, low, high, bend, last)
 
 
 def _neighbours(ways: _Ways) -> tuple[Index, Index, Index]:
     """List every pixel with every row and column that its source can be next to."""
+    first = np.maximum(np.floor(ways.low), 0.0).astype(np.int64)
+    behind = np.minimum(np.ceil(ways.high), ways.last).astype(np.int64) + 1
     found: list[tuple[int, ...]] = []
     for pixel in np.flatnonzero(ways.visible).tolist():
-        reach = zip(ways.low[:, pixel], ways.high[:, pixel], ways.last[:, 0], strict=True)
-        lines = [
-            range(max(0, math.floor(low)), min(int(last), math.ceil(high)) + 1)
-            for low, high, last in reach
-        ]
+        lines = map(range, first[:, pixel].tolist(), behind[:, pixel].tolist())
         found += itertools.product([pixel], *lines)
-    table = np.array(found, dtype=np.int64).reshape(-1, 3)
+    table = np.array(found, dtype=np.int64).reshape(len(found), 3)
     return table[:, 0], table[:, 1], table[:, 2]
 
 

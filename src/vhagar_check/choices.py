@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhagar_check.graph import Constant, Node
-from vhagar_check.layers import Floats, Scale
+from vhagar_check.graph import Node
+from vhagar_check.layers import Scale
 from vhagar_check.lowering import Operand
-from vhagar_check.reading import Reader, Sides, Wire
+from vhagar_check.reading import Reader, Result, Sides, Wire
 from vhagar_check.units import at_least, at_most
 
-Branch = Wire | Constant
 _ABOVE = {"Greater": True, "GreaterOrEqual": True, "Less": False, "LessOrEqual": False}
 COMPARISONS = (*_ABOVE, "Not")
 _FLOATS, _BOOL = (1, 11), 9
@@ -46,7 +45,7 @@ def _compare(reader: Reader, node: Node) -> Sides:
     wire, limit = reader.wire(node, 1 - int(first)), reader.floats(node, int(first))
     if reader.joint_shape(node, [wire, limit]) != wire.shape:
         raise node.refused("has limits of another shape")
-    full = np.broadcast_to(limit, wire.shape).reshape(-1)
+    full = np.broadcast_to(limit, wire.shape).ravel()
     return Sides(wire, full, _ABOVE[node.kind] == first)
 
 
@@ -54,19 +53,18 @@ def _chosen(reader: Reader, node: Node) -> Wire:
     """Read a Where or Mul node with a comparison as an input."""
     node.only()
     if node.kind == "Where":
-        sides, branches = reader.sides(node, 0), [reader.given(node, k) for k in (1, 2)]
+        sides, branches = reader.sides(node, 0), [reader.taken(node, k) for k in (1, 2)]
     elif node.kind == "Mul" and len(node.inputs) == 2:
         place = 0 if reader.sides(node, 0) is not None else 1
-        sides, branches = reader.sides(node, place), [reader.given(node, 1 - place), np.zeros(1)]
+        sides, branches = reader.sides(node, place), [reader.taken(node, 1 - place), np.zeros(1)]
     else:
         raise node.refused("takes a comparison, which Where and Mul alone can take")
-    above, below = branches
-    if sides is None or above is None or below is None:
+    if sides is None:
         raise node.refused("is not a choice by one comparison")
+    above, below = branches if sides.above else branches[::-1]
+    # A branch with as many entries as the value then has them in its order.
     if reader.joint_shape(node, [sides.wire, above, below]) != sides.wire.shape:
         raise node.refused("chooses between sides of another shape than what it compares")
-    if not sides.above:
-        above, below = below, above
     value, limit = sides.wire.value, sides.limit
     if not limit.any():
         slopes = [_slope(reader, branch, sides.wire) for branch in (above, below)]
@@ -88,7 +86,7 @@ def _bent(reader: Reader, wire: Wire, above: Scale, below: Scale) -> Wire:
     return Wire(flow.sum(Operand(rest, below), Operand(positive, above)), wire.shape)
 
 
-def _slope(reader: Reader, branch: Branch, wire: Wire) -> Scale | None:
+def _slope(reader: Reader, branch: Result, wire: Wire) -> Scale | None:
     """The factor of a branch that is a multiple of the value; None for any other branch."""
     one, zero = np.ones(wire.value.size), np.zeros(wire.value.size)
     if not isinstance(branch, Wire):
@@ -96,23 +94,19 @@ def _slope(reader: Reader, branch: Branch, wire: Wire) -> Scale | None:
     if _is(branch, wire):
         return Scale(one, one, zero)
     operands = reader.flow.summands(branch.value)
-    if branch.shape != wire.shape or len(operands) != 1 or operands[0].value is not wire.value:
+    if len(operands) != 1 or operands[0].value is not wire.value:
         return None
     layer = operands[0].layer
     if layer is None:
-        return Scale(one * operands[0].factor, one, zero)
+        return Scale(np.full(wire.value.size, operands[0].factor), one, zero)
     return layer if isinstance(layer, Scale) and not layer.bias.any() else None
 
 
-def _is(branch: Branch, wire: Wire) -> bool:
-    return isinstance(branch, Wire) and branch.value is wire.value and branch.shape == wire.shape
+def _is(branch: Result, wire: Wire) -> bool:
+    return isinstance(branch, Wire) and branch.value is wire.value
 
 
-def _is_limit(branch: Branch, sides: Sides) -> bool:
+def _is_limit(branch: Result, sides: Sides) -> bool:
     if isinstance(branch, Wire) or branch.dtype.kind != "f":
         return False
-    try:
-        full: Floats = np.broadcast_to(branch, sides.wire.shape).reshape(-1).astype(np.float64)
-    except ValueError:
-        return False
-    return bool((full == sides.limit).all())
+    return bool((np.broadcast_to(branch, sides.wire.shape).ravel() == sides.limit).all())

@@ -34,4 +34,4 @@ def chosen_features(reader: Reader, node: Node, positions: Indices) -> list[Indi
     if positions.ndim != 2 or not ((index >= 0) & (index < positions.shape[1])).all():
         raise node.refused("takes features that do not exist")
     checked(node, (len(positions), index.size), reader)
-    return [positions[:, index.reshape(-1)]]
+    return [positions[:, index.ravel()]]

@@ -11,11 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar_check.arcs import Arc, arc_between, offsets
+from vhagar_check.arcs import Arc, arc_between
 from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.layers import Floats, gamma
 from vhagar_check.pieces import Domain, Piece, Span, everywhere
+from vhagar_check.turn_ranges import offsets
 from vhagar_check.turning import precise_weights, turn_weights
 
 

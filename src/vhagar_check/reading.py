@@ -100,11 +100,16 @@ class Reader:
         found = self.names.get(name)
         return found if isinstance(found, Special) else None
 
-    def all_given(self, node: Node) -> list[Result]:
-        found = [self.given(node, k) for k in range(len(node.inputs))]
-        if not found or any(item is None for item in found):
+    def taken(self, node: Node, position: int) -> Result:
+        """An input that a node computes with."""
+        found = self.given(node, position)
+        if found is None:
             raise node.refused("lacks an input")
-        return [self._plain(node, item) for item in found if item is not None]
+        return self._plain(node, found)
+
+    def all_given(self, node: Node) -> list[Result]:
+        """All inputs of a node that computes with at least one."""
+        return [self.taken(node, k) for k in range(max(1, len(node.inputs)))]
 
     def alias(self, node: Node) -> Wire:
         """The value that a node passes on unchanged."""

@@ -31,11 +31,18 @@ Index = NDArray[np.int64]
 
 # A coordinate this close to a grid line lies on it.
 SNAP = 1e-9
-# Terms of the series of sine and cosine, and a bound on the rounding of these and of a coordinate,
-# relative to the radius.
+# Terms of the series of sine and cosine, and a bound on the rounding of these and, for each row and
+# column of the image, of a coordinate.
 _TERMS, _ROUNDING = 26, 2.0**-46
-# Steps over an arc in which the range of a coordinate is found.
-_STEPS = 8
+# Angles of an arc at which a coordinate is computed for its range.
+_ANGLES = 9
+
+
+def offsets(plane: tuple[int, int]) -> tuple[Floats, Floats]:
+    """The distances of each pixel below and to the right of the centre."""
+    height, width = plane
+    row, column = np.divmod(np.arange(height * width), width)
+    return row - (height - 1) / 2, column - (width - 1) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +58,9 @@ class Turn:
         return math.radians(self.end - self.begin) * (1 + 1e-14)
 
     @property
-    def offsets(self) -> tuple[Floats, Floats]:
-        """The distances of each pixel below and to the right of the centre."""
-        height, width = self.plane
-        row, column = np.divmod(np.arange(height * width), width)
-        return row - (height - 1) / 2, column - (width - 1) / 2
+    def rounding(self) -> float:
+        """Bounds the rounding error of a coordinate, and that of a weight off a line."""
+        return _ROUNDING * sum(self.plane)
 
     def sources(self, i: Floats, j: Floats, way: Floats) -> tuple[Floats, Floats]:
         """Row and column of the sources of pixels `(n, 1)`, `way` radians after the beginning."""
@@ -67,16 +72,13 @@ class Turn:
 
     def ranges(self) -> list[tuple[Floats, Floats]]:
         """The ranges of the rows and columns of the pixels' sources over the arc."""
-        i, j = self.offsets
-        radius = np.hypot(i, j) * (1 + 1e-12)
-        step = self.turn / _STEPS
-        room = radius * (step**2 / 8 + _ROUNDING)
+        i, j = offsets(self.plane)
+        radius = np.hypot(i, j)
+        way, step = np.linspace(0.0, self.turn, _ANGLES, retstep=True)
+        room, reach = radius * step**2 / 8 + self.rounding, radius + self.rounding
         found = []
-        way = np.linspace(0.0, self.turn, _STEPS + 1)[None]
-        for values, count in zip(
-            self.sources(i[:, None], j[:, None], way), self.plane, strict=True
-        ):
-            middle, reach = (count - 1) / 2, radius * (1 + _ROUNDING)
+        for axis, values in enumerate(self.sources(i[:, None], j[:, None], way[None])):
+            middle = (self.plane[axis] - 1) / 2
             low = np.maximum(values.min(axis=1) - room, middle - reach)
             high = np.minimum(values.max(axis=1) + room, middle + reach)
             found.append((snapped(low), snapped(high)))
@@ -89,7 +91,10 @@ def snapped(coordinate: Floats) -> Floats:
 
 
 def _cosine_and_sine(angle: Floats) -> tuple[Floats, Floats]:
-    """Sum their Taylor series, with a remainder below rounding for angles up to a quarter turn."""
+    """Sum their Taylor series, with a remainder below rounding for angles up to a quarter turn.
+
+    Over a whole turn it is below 2e-6, and `Turn.ranges` leaves much more room there.
+    """
     cosine, sine, term = np.ones_like(angle), np.zeros_like(angle), np.ones_like(angle)
     for k in range(1, _TERMS):
         term = term * angle / k
@@ -106,32 +111,31 @@ def weight_ranges(
     """The range of each neighbour's weight minus the line from `first` to `last`, over the arc."""
     if not len(pixel):  # all pixels may turn black
         return np.zeros(0), np.zeros(0)
-    i, j = (part[pixel] for part in arc.offsets)
+    i, j = (part[pixel] for part in offsets(arc.plane))
     radius = np.hypot(i, j)
     way = _ways(arc, i, j, row, column)
     u, v = arc.sources(i[:, None], j[:, None], way)
     u, v = u - row[:, None], v - column[:, None]
+    # Both coordinates may be moved to a grid line.
+    error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + 2 * SNAP
     line = first[:, None] + (last - first)[:, None] * (way / arc.turn)
-    offs = tent(u) * tent(v) - line
-    # Every weight belongs to a coordinate that may be rounded, and moved to a grid line.
-    exact = np.where(radius > 0, 4 * _ROUNDING * (radius + 1) + 2.01 * SNAP, 0.0)[:, None]
-    error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact
+    (lower, upper), (below, above) = _ends(tent(u) * tent(v) - line), _ends(line)
     least, most = _product_range(arc, pixel, row, column)
-    low = np.minimum(offs[:, 1:], offs[:, :-1]) - error
-    low = np.maximum(low, least[:, None] - np.maximum(line[:, 1:], line[:, :-1]))
-    high = np.maximum(offs[:, 1:], offs[:, :-1]) + error
-    high = np.minimum(high, most[:, None] - np.minimum(line[:, 1:], line[:, :-1]))
-    return low.min(axis=1), high.max(axis=1)
+    low = np.maximum(lower - error, least[:, None] - above)
+    high = np.minimum(upper + error, most[:, None] - below)
+    return low.min(axis=1) - arc.rounding, high.max(axis=1) + arc.rounding
 
 
 def _product_range(arc: Turn, pixel: Index, row: Index, column: Index) -> tuple[Floats, Floats]:
     """Bound weights by the ranges of their rows and columns alone."""
-    least, most = np.ones(len(pixel)), np.ones(len(pixel))
-    for (low, high), line in zip(arc.ranges(), (row, column), strict=True):
-        begin, end = low[pixel] - line, high[pixel] - line
-        least = least * np.minimum(tent(begin), tent(end))
-        most = most * tent(np.maximum(0.0, np.maximum(begin, -end)))
-    return np.maximum(least - _ROUNDING, 0.0), np.minimum(most + _ROUNDING, 1.0)
+    (top, bottom), (left, right) = arc.ranges()
+    down = _tent_range(top[pixel] - row, bottom[pixel] - row)
+    beside = _tent_range(left[pixel] - column, right[pixel] - column)
+    return down[0] * beside[0], down[1] * beside[1]
+
+
+def _tent_range(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    return np.minimum(tent(low), tent(high)), tent(np.maximum(0.0, np.maximum(low, -high)))
 
 
 def tent(distance: Floats) -> Floats:
@@ -141,35 +145,46 @@ def tent(distance: Floats) -> Floats:
 def _ways(arc: Turn, i: Floats, j: Floats, row: Index, column: Index) -> Floats:
     """The angles at which weights are sampled, ascending from 0 to the arc's length: near the
     kinks of the tents, and enough in between for a small bound on the rest."""
-    radius, phase = np.maximum(np.hypot(i, j), 1e-9), np.arctan2(j, i)
-    begin = math.radians(arc.begin)
+    radius, phase = np.maximum(np.hypot(i, j), SNAP), np.arctan2(j, i)
     knots = [np.zeros(len(i)), np.full(len(i), arc.turn)]
     for line, count, shift in (
         (row, arc.plane[0], 0.0),
         (column, arc.plane[1], math.pi / 2),  # columns follow the sine, rows the cosine
     ):
-        for beside in (-1, 0, 1):
-            share = np.clip((line + beside - (count - 1) / 2) / radius, -1.0, 1.0)
-            for sign in (1.0, -1.0):
-                way = shift - phase - begin + sign * np.arccos(share)
-                knots.append(np.minimum(np.mod(way, 2 * math.pi), arc.turn))
+        nearest = shift - phase - math.radians(arc.begin)  # where the coordinate is largest
+        for kink in (line - 1, line, line + 1):
+            away = np.arccos(np.clip((kink - (count - 1) / 2) / radius, -1.0, 1.0))
+            for way in (nearest - away, nearest + away):
+                knots.append(np.minimum(np.mod(way, math.tau), arc.turn))
     ends = np.sort(np.stack(knots, axis=1), axis=1)
     parts = math.ceil(math.sqrt(float(radius.max()) / 2 + 4)) + 2
     share = np.arange(parts) / parts
     between = ends[:, :-1, None] + np.diff(ends, axis=1)[:, :, None] * share
-    return np.concatenate([between.reshape(len(i), -1), ends[:, -1:]], axis=1)
+    inner = between.reshape(len(i), parts * (len(knots) - 1))
+    return np.column_stack([inner, knots[1]])
+
+
+def _ends(values: Floats) -> tuple[Floats, Floats]:
+    """The smaller and the larger one of the values at both ends of each step."""
+    before, after = values[:, :-1], values[:, 1:]
+    return np.minimum(before, after), np.maximum(before, after)
 
 
 def _between(u: Floats, v: Floats, step: Floats, radius: Floats) -> Floats:
     """How far a weight can be from the straight line between its values at two angles."""
     bend = radius * step**2 / 8
     smooth = (radius**2 + 4 * radius) * step**2 / 8
-    kinked = [np.zeros_like(bend), np.zeros_like(bend)]
-    for k, part in enumerate((u, v)):
-        low, high = np.minimum(part[:, 1:], part[:, :-1]), np.maximum(part[:, 1:], part[:, :-1])
-        for kink in (-1.0, 0.0, 1.0):
-            # By how much the nearer of two values on both sides of a kink lies beyond it.
-            beyond = np.maximum(np.minimum(high - kink, kink - low), 0.0)
-            touched = (low - bend < kink) & (kink < high + bend)
-            kinked[k] += np.where(touched, 2 * (2 * beyond + bend), 0.0)
-    return np.asarray(1.001 * (smooth + kinked[0] + kinked[1] + kinked[0] * kinked[1]))
+    down, beside = _kinked(u, bend), _kinked(v, bend)
+    return np.asarray(1.001 * (smooth + down + beside + down * beside))
+
+
+def _kinked(coordinate: Floats, bend: Floats) -> Floats:
+    """How far a tent can be from the one that is continued beyond a kink."""
+    low, high = _ends(coordinate)
+    found = np.zeros_like(bend)
+    for kink in (-1.0, 0.0, 1.0):
+        # By how much the nearer of two values on both sides of a kink lies beyond it.
+        beyond = np.maximum(np.minimum(high - kink, kink - low), 0.0)
+        touched = (low - bend < kink) & (kink < high + bend)
+        found += np.where(touched, 2 * (2 * beyond + bend), 0.0)
+    return found

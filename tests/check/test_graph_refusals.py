@@ -11,7 +11,6 @@ import pytest
 from onnx import helper
 
 from vhagar_check.errors import Rejected
-from vhagar_check.exact import Exact
 from vhagar_check.model import read_model
 
 from .graphs import Build
@@ -28,18 +27,6 @@ def _of(kind: str, *rest: object, **attributes: object) -> Case:
         return b(kind, "x", *constants, **attributes)
 
     return build
-
-
-def _jump(b: Build) -> str:
-    return b("Where", b("Greater", "x", b.constant(0.0)), b.constant(1.0), "x")
-
-
-def _jump_beside(b: Build) -> str:
-    return b("Mul", "x", b("Cast", b("Greater", "x", b.constant(0.5)), to=1))
-
-
-def _choice_of_others(b: Build) -> str:
-    return b("Where", b("Greater", "x", b.constant(0.0)), b("Relu", "x"), "x")
 
 
 def _softmax_inside(b: Build) -> str:
@@ -116,9 +103,6 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "logarithm of scores": (_logarithm_of_scores, "may not be positive"),
     "exponential unit that falls": (_exponential_unit_that_falls, "not positive"),
     "exponential unit inside": (_exponential_unit_inside, "last one alone"),
-    "a jump": (_jump, "meet at the limit"),
-    "a jump beside the limit": (_jump_beside, "meet at the limit"),
-    "a choice between others": (_choice_of_others, "meet at the limit"),
     "a remainder of numbers that are not whole": (
         lambda b: b("Add", "x", b("Mod", b.constant(5.0), b.constant(3.0))),
         "type that is not understood",
@@ -126,15 +110,6 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "a remainder by a negative number": (
         lambda b: b("Reshape", "x", b("Mod", b.integers(-1), b.integers(-2))),
         "not positive",
-    ),
-    "a comparison of values": (lambda b: b("Less", "x", b("Relu", "x")), "with constants"),
-    "a comparison added": (
-        lambda b: b("Add", "x", b("Cast", b("Less", "x", b.constant(0.0)), to=1)),
-        "Where and Mul alone",
-    ),
-    "a product of constants added": (
-        lambda b: b("Add", "x", b("MatMul", b.drawn(6, 2), b.drawn(2, 6))),
-        "Where and Mul alone",
     ),
     "a threshold": (_of("ThresholdedRelu"), "jumps"),
     "hard swish": (_of("HardSwish"), "HardSwish"),
@@ -345,90 +320,6 @@ def test_graphs_that_contradict_themselves(
 ) -> None:
     with pytest.raises(Rejected, match=words):
         read_model(altered(change))
-
-
-def _scaled(
-    change: Callable[[onnx.NodeProto], None] | None = None, domain: str = "ai.onnx.ml"
-) -> bytes:
-    """A Scaler of four features, of which one thing is changed."""
-    node = helper.make_node(
-        "Scaler", ["x"], ["y"], domain=domain, offset=[1.0] * 4, scale=[0.5, 1.0, 2.0, -3.0]
-    )
-    if change is not None:
-        change(node)
-    kinds = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in "xy"]
-    names = helper.make_tensor("classes", onnx.TensorProto.STRING, [2], [b"no", b"yes"])
-    graph = helper.make_graph([node], "graph", kinds[:1], kinds[1:], [names])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
-    return helper.make_model(graph, opset_imports=opsets).SerializeToString()
-
-
-def test_a_scaler_beside_names_of_classes_is_read() -> None:
-    scores = read_model(_scaled()).exact_scores(Exact.of(np.array([1.0, 2.0, 0.25, 5.0])))
-    assert [float(score) for score in scores.fractions()] == [0.0, 1.0, -1.5, -12.0]
-
-
-def _attribute(position: int, values: list[float]) -> Callable[[onnx.NodeProto], None]:
-    def change(node: onnx.NodeProto) -> None:
-        node.attribute[position].floats[:] = values
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "domain", "words"),
-    [
-        (None, "", "not understood by this checker"),
-        (None, "ai.onnx", "not understood by this checker"),
-        (None, "com.microsoft", "not understood by this checker"),
-        (lambda node: setattr(node, "op_type", "ml.Scaler"), "", "not understood by this checker"),
-        (lambda node: setattr(node, "op_type", "Gemm"), "ai.onnx.ml", "not understood"),
-        (_attribute(0, [1.0] * 3), "ai.onnx.ml", "offset and a scale"),
-        (_attribute(1, []), "ai.onnx.ml", "offset and a scale"),
-        (_attribute(1, [float("nan")]), "ai.onnx.ml", "not finite"),
-        (lambda node: node.attribute.pop(), "ai.onnx.ml", "offset and a scale"),
-        (lambda node: node.input.__setitem__(0, "classes"), "ai.onnx.ml", "before anything"),
-    ],
-)
-def test_no_other_scaler_is_read(
-    change: Callable[[onnx.NodeProto], None] | None, domain: str, words: str
-) -> None:
-    with pytest.raises(Rejected, match=words):
-        read_model(_scaled(change, domain))
-
-
-def _chosen(index: np.ndarray, shape: tuple[int, ...] = (1, 4)) -> bytes:
-    """Some features, of four unless the shape says otherwise."""
-    node = helper.make_node("ArrayFeatureExtractor", ["x", "index"], ["y"], domain="ai.onnx.ml")
-    kinds = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)]
-    kinds.append(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None))
-    index = onnx.numpy_helper.from_array(index, "index")
-    graph = helper.make_graph([node], "graph", kinds[:1], kinds[1:], [index])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
-    return helper.make_model(graph, opset_imports=opsets).SerializeToString()
-
-
-def test_features_are_chosen_in_the_order_of_the_index() -> None:
-    network = read_model(_chosen(np.array([[3, 0, 3]])))
-    scores = network.exact_scores(Exact.of(np.array([1.0, 2.0, 3.0, 4.0])))
-    assert [float(score) for score in scores.fractions()] == [4.0, 1.0, 4.0]
-
-
-@pytest.mark.parametrize(
-    ("index", "shape", "words"),
-    [
-        (np.array([0, 4]), (1, 4), "features that do not exist"),
-        (np.array([-1, 0]), (1, 4), "features that do not exist"),
-        (np.array([0, 1]), (1, 2, 2), "features that do not exist"),
-        (np.array([0.0, 1.0]), (1, 4), "constant index"),
-        (np.zeros(0, dtype=np.int64), (1, 4), "constant index"),
-    ],
-)
-def test_no_other_features_are_chosen(
-    index: np.ndarray, shape: tuple[int, ...], words: str
-) -> None:
-    with pytest.raises(Rejected, match=words):
-        read_model(_chosen(index, shape))
 
 
 def test_damaged_graphs_are_refused_or_still_networks() -> None:

@@ -1047,13 +1047,19 @@ QUADRATIC = {
         f"{_PAIRS_BOUNDED}::test_forged_multipliers_prove_nothing",
     ),
 }
-_CHOICES = "tests/check/test_graph_refusals.py::test_what_is_not_understood_is_refused_by_name"
+_CHOICES = "tests/check/test_choices.py::test_no_other_choice_is_read"
 READERS = {
     "a checker that sees a choice meet where it jumps": _tested(
         "vhagar_check.choices",
         "    if not limit.any():\n        slopes",
         "    if limit.size:\n        slopes",
         f"{_CHOICES}[a jump beside the limit]",
+    ),
+    "a checker that drops a sigmoid inside a choice": _tested(
+        "vhagar_check.choices",
+        "[reader.taken(node, k) for k in (1, 2)]",
+        "[reader.given(node, k) for k in (1, 2)]",
+        f"{_CHOICES}[Sigmoid above]",
     ),
     "a reader that sees a choice meet where it jumps": _tested(
         "vhagar.network.onnx_operators.comparisons",
@@ -1076,15 +1082,15 @@ READERS = {
     ),
     "a checker that takes features from the wrong end": _tested(
         "vhagar_check.feature_operators",
-        "return [positions[:, index.reshape(-1)]]",
-        "return [positions[:, -index.reshape(-1)]]",
-        "tests/check/test_graph_refusals.py::test_features_are_chosen_in_the_order_of_the_index",
+        "return [positions[:, index.ravel()]]",
+        "return [positions[:, -index.ravel()]]",
+        "tests/check/test_feature_operators.py::test_features_are_chosen_in_the_order_of_the_index",
     ),
     "a checker that adds the offset of a scaler": _tested(
         "vhagar_check.feature_operators",
         "Scale(one, one, -offset)",
         "Scale(one, one, offset)",
-        "tests/check/test_graph_refusals.py::test_a_scaler_beside_names_of_classes_is_read",
+        "tests/check/test_feature_operators.py::test_a_scaler_beside_names_of_classes_is_read",
     ),
     "a scaler that shifts after it scales": _tested(
         "vhagar.network.onnx_operators.elementwise",
@@ -1196,8 +1202,8 @@ CHECKER = {
     ),
     "a checker that forgets how weights bend between two angles": _tested(
         "vhagar_check.turn_ranges",
-        "error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact",
-        "error = 0 * _between(u, v, np.diff(way, axis=1), radius[:, None]) + exact",
+        "error = _between(u, v, np.diff(way, axis=1), radius[:, None]) + 2 * SNAP",
+        "error = 0 * _between(u, v, np.diff(way, axis=1), radius[:, None]) + 2 * SNAP",
         "tests/check/test_arcs.py",
     ),
     "a checker that forgets that pixels turn black on the way": _tested(
