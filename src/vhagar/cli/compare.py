@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.report.two_models import compare
     from vhagar.report.two_models_page import write_two
     from vhagar.result.requirement import OF_COMPARISONS
-    from vhagar.result.serialize import check_writable, write_bytes
+    from vhagar.runtime.output_files import check_writable, write_bytes
     from vhagar.sweep.settings import Settings
 
     # Stores may hold the coverage of a data set already.

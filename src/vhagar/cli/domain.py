@@ -133,7 +133,7 @@ def fit(arguments: argparse.Namespace) -> int:
     """Make a domain, write it, and say what it holds."""
     from vhagar.fitting.words import coverage_lines, domain_lines
     from vhagar.perturbation.domain.writer import write_domain
-    from vhagar.result.serialize import check_writable
+    from vhagar.runtime.output_files import check_writable
 
     given = (arguments.data, arguments.features, arguments.like)
     chosen = [path for path in given if path is not None]

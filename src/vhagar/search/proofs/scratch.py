@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from vhagar.errors import InvalidInput
-from vhagar.result.serialize import check_writable
+from vhagar.runtime.output_files import check_writable
 
 
 @dataclass(frozen=True)
