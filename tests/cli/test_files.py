@@ -207,6 +207,7 @@ def store(studied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path / "copy" / "study.db"
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("linked", [False, True])
 def test_figures_do_not_replace_their_store(
     linked: bool, store: Path, capsys: pytest.CaptureFixture[str]
@@ -225,6 +226,7 @@ def test_figures_do_not_replace_their_store(
     assert not Path("page.html").exists()
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize(
     "words",
     [
@@ -243,12 +245,14 @@ def test_page_table_and_figures_have_places_of_their_own(
     assert not Path("study.html").exists()
 
 
+@pytest.mark.subprocess
 def test_figures_may_be_written_beside_their_store(store: Path) -> None:
     for _ in range(2):  # and again over those of before
         assert main(["report", str(store), "--figures", ".", "--csv", "all.csv"]) == 0
     assert Path("results.csv").is_file()
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("name", ["model.onnx", "images.npz", "domain.toml", "ends.npz"])
 def test_what_only_a_store_names_is_not_overwritten(
     name: str, studied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -260,6 +264,7 @@ def test_what_only_a_store_names_is_not_overwritten(
     assert Path(name).read_bytes() == before
 
 
+@pytest.mark.subprocess
 def test_a_guard_replaces_neither_models_nor_certificates(
     studied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

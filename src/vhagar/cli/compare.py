@@ -19,7 +19,8 @@ HELP = "which of two models is proven more robust?"
 
 DESCRIPTION = """\
 Compare two models: by how much of a data set is proven robust, and pair by pair of classes, in
-percent of the maximal confidence that each can reach.
+percent of the maximal confidence that each can reach. Input convention and scores are those of both
+models; where they differ, sweep each model with its own and compare the two stores.
 """
 
 EPILOG = """\
