@@ -317,7 +317,10 @@ def test_terms_that_cancel_are_rounded_up() -> None:
 
 
 def slow_share(own: Zonotope, box: Any, s: list[float]) -> list[float]:
-    """What the rounds are said to find: both sides answer the other's average so far."""
+    """What the rounds are said to find: both sides answer the other's average so far.
+
+    Where the box limits all entries, it needs no help.
+    """
     size, count = len(s), len(own.ranges)
     share, at = [0.0] * size, [0.0] * count
     for turn in range(32):
@@ -329,6 +332,8 @@ def slow_share(own: Zonotope, box: Any, s: list[float]) -> list[float]:
             else:
                 limited = own.mean[k] + moved - own.residual[k] > box[0][k]
             answer[k] = weight if limited else 0.0
+        if not any(answer):
+            return [0.0] * size
         step = 2 / (turn + 2)
         share = [(1 - step) * old + step * new for old, new in zip(share, answer, strict=True)]
         along = [sum(own.components[j][k] * share[k] for k in range(size)) for j in range(count)]
@@ -337,15 +342,32 @@ def slow_share(own: Zonotope, box: Any, s: list[float]) -> list[float]:
 
 
 def test_shares_are_what_the_rounds_find() -> None:
-    rng = np.random.default_rng(21)
+    rng, gained = np.random.default_rng(21), []
     for _ in range(12):
         mean, parts, ranges = rng.normal(size=6), rng.normal(size=(2, 6)), rng.uniform(0.3, 2, 2)
         own = Zonotope(mean, parts, ranges, rng.uniform(0.1, 0.4, 6))
         low = mean - rng.uniform(0, 1, 6)
-        box, s = (low, low + rng.uniform(0.5, 2, 6)), rng.normal(size=(2, 6))
+        box, s = (low, low + rng.uniform(0.5, 2, 6)), rng.normal(size=(4, 6))
+        s[:, 4], s[2:] = 0.0, s[2:] * (rng.random((2, 6)) < 0.5)
+        before = s.copy()
         found = own.share(box, s)
         expected = [slow_share(own, box, each) for each in s.tolist()]
         np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert (s == before).all()
+        gained += [bool(np.any(each)) for each in expected]
+    assert 0 < sum(gained) < len(gained)
+
+
+def test_a_case_that_the_box_limits_alone_shares_nothing() -> None:
+    """And costs the bounds of others nothing: each is what it is alone."""
+    own = Zonotope(np.full(3, 0.5), np.array([[0.25, -0.25, 0.0]]), np.ones(1), np.full(3, 0.25))
+    box = (np.array([0.0, 0.25, 0.4]), np.array([1.25, 0.75, 0.6]))
+    s = np.array([[0.0, 0.0, 2.0], [1.0, -1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    found = own.share(box, s)
+    assert (found[0] == 0).all()
+    assert found[1, 0] > 0
+    assert found.tolist() == [own.share(box, each[None])[0].tolist() for each in s]
+    assert own.share(box, s[:0]).shape == (0, 3)
 
 
 def test_rows_and_a_zonotope_bound_together() -> None:
