@@ -25,8 +25,8 @@ from suite import Suite
 import vhagar
 from vhagar import Problem, Status
 from vhagar.options import MIP_PARTS
-from vhagar.result.serialize import check_writable, write_bytes
 from vhagar.runtime.cores import available_cores
+from vhagar.runtime.output_files import check_writable, write_bytes
 from vhagar.search import AbstractEngine
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.mip.engine import Mip

@@ -32,7 +32,7 @@ from vhagar.coverage import SeenData
 from vhagar.dataset import as_float32
 from vhagar.fitting import Fit, fit_box, fit_components
 from vhagar.perturbation.domain.writer import write_domain
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from vhagar.network.fingerprint import fingerprint
 from vhagar.report.data import Entry, Group, NetworkFacts, StudyData, TargetInterval
 from vhagar.report.export import csv_text
 from vhagar.result import BoundKind, Moment
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 from vhagar.sweep.question import Question
 
 

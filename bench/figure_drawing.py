@@ -18,7 +18,7 @@ from vhagar.errors import InvalidInput
 from vhagar.report.data import StudyData
 from vhagar.report.pairs import pair_heatmaps
 from vhagar.report.spatial import spatial_heatmaps
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 
 _GAP, _HEADING = 18.0, 34.0
 # Several heatmaps in one picture: small files, and still sharp enough to read.

@@ -37,8 +37,8 @@ from suite import MIP_DEPENDENCIES, MIPS_WITHOUT, PLAIN_MIP, Suite
 from vhagar import Problem, read_onnx
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.report.data import NetworkFacts
-from vhagar.result.serialize import check_writable
 from vhagar.runtime.cores import available_cores
+from vhagar.runtime.output_files import check_writable
 from vhagar.search.mip.engine import Mip
 
 # A network, a perturbation, and a pair of classes.

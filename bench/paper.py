@@ -33,8 +33,8 @@ import vhagar
 from vhagar import Interval, Problem, Status
 from vhagar.baseline import DatasetEngine, MarabouEngine, RandomEngine
 from vhagar.errors import InvalidInput, VhagarError
-from vhagar.result.serialize import check_writable
 from vhagar.runtime.cores import available_cores
+from vhagar.runtime.output_files import check_writable
 from vhagar.search import ATTACKS, ENGINES
 
 # Ours is what users get; the baselines; and every engine by its name.

@@ -14,7 +14,7 @@ import numpy as np
 from paper_records import Record
 
 from vhagar.drawing.colours import NAMED
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 
 # As in the program's own figures: what is attackable, what is not known, what is robust.
 _ATTACKABLE, _UNKNOWN, _ROBUST = (NAMED[name] for name in ("attackable", "unknown", "robust"))

@@ -28,7 +28,7 @@ from paper_table import (
 )
 
 from vhagar.errors import InvalidInput
-from vhagar.result.serialize import check_writable, write_bytes
+from vhagar.runtime.output_files import check_writable, write_bytes
 
 _HEAD = """\
 # Benchmarks

@@ -11,7 +11,7 @@ from typing import Any
 
 from vhagar import Interval
 from vhagar.result import BoundKind
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 
 
 @dataclass(frozen=True)

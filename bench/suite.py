@@ -25,8 +25,8 @@ import vhagar
 from vhagar import Interval, Network, Problem, Result, Status
 from vhagar.attack.engine import Attack
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS
-from vhagar.result.serialize import check_writable
 from vhagar.runtime.cores import available_cores
+from vhagar.runtime.output_files import check_writable
 from vhagar.search import ATTACKS, ENGINES, AbstractEngine, engine_named
 from vhagar.search.mip.engine import Mip
 

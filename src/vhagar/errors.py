@@ -12,6 +12,14 @@ from dataclasses import dataclass
 _NAMED = 3
 
 
+def documentation(page: str) -> str:
+    """Where a page of the documentation is, for messages: an installed package has no `docs/`.
+
+    The pages have no address on the web yet; all messages take theirs from here once they do.
+    """
+    return f"the page {page!r} of the documentation (docs/{page}.md in the sources)"
+
+
 # What damaged, encrypted or enormous .npy and .npz files can lead to.
 BAD_ARRAYS = (
     OSError,
@@ -75,7 +83,7 @@ class UnsupportedOperator(InvalidNetwork):
                 for operator, nodes, reason in grouped(self.refusals)
             )
             text = f"{len(self.refusals)} nodes are not supported:{lines}\n"
-        super().__init__(f"{text}docs/networks.md lists what is supported.")
+        super().__init__(f"{text}What is supported: see {documentation('networks')}.")
 
 
 def grouped(refusals: Sequence[Refusal]) -> list[tuple[str, str, str]]:

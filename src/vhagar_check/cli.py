@@ -202,6 +202,11 @@ def _domain(verdict: Verdict) -> list[str]:
         "  which `vhagar verify` prints for the same domain.",
         *(f"  Of these inputs: {word}." for word in words),
     ]
+    if words and not verdict.lower > 0:  # else a witness satisfies them
+        lines += [
+            "  Whether any input satisfies all of this was not proved: if none does, what follows",
+            "  is about no input.",
+        ]
     if len(narrowed) <= _MOST_LISTED:
         lines += [f"  Entry {k} is from {float(low[k])!r} to {float(high[k])!r}." for k in narrowed]
     return lines

@@ -33,6 +33,7 @@ from vhagar_check.rational import exact_ceiling
 from vhagar_check.regions import Form
 from vhagar_check.scores import Stated
 from vhagar_check.tree import RECORD, Root, Tree
+from vhagar_check.whole_numbers import narrow_whole
 
 _KEYS = {
     "header": frozenset(
@@ -157,8 +158,11 @@ class Statement:
         """Read the domain: the inputs that the question is about, perhaps not the whole range."""
         if given is None:
             return self.domain
-        conditions = read_conditions(given, self.domain.size)
-        return replace(self.domain, box=self._read_box(given), conditions=conditions)
+        box, conditions = self._read_box(given), read_conditions(given, self.domain.size)
+        # Of no input everything is true, and a reader would take it for more.
+        if conditions is not None and not narrow_whole(conditions, *map(np.copy, box)):
+            raise Rejected("the domain is empty: no input in its ranges satisfies its rows")
+        return replace(self.domain, box=box, conditions=conditions)
 
     def _read_box(self, given: Any) -> Box:
         low, high = (np.array([float(end) for end in given[side]]) for side in ("lower", "upper"))

@@ -49,27 +49,38 @@ class Zonotope:
             total += abs(sum(terms, Fraction(0))) * Fraction(end)
         return total
 
-    def share(self, box: Box, s: Floats) -> Floats:
+    def share(self, box: Box, s: Floats, stops: bool = False) -> Floats:
         """Choose the part of `s` that is bounded here and not over the box.
 
         Any part is valid. At given coordinates, the box or the zonotope limits an entry; where it
         is the zonotope, the entry's coefficient belongs to it. At the coordinates that are best for
         some share, others may be limited. Averages of both answers approach a best pair.
+
+        Where the box limits all entries at some average of the coordinates, the box alone gives the
+        best bound. With `stops` such a case is done, and its share is 0.
         """
-        moves = self.components * self.ranges[:, None]
+        share, used = np.zeros_like(s), np.flatnonzero(s.any(axis=0))
+        moves = (self.components * self.ranges[:, None])[:, used]
         above, below = box[1] - (self.mean + self.residual), self.mean - self.residual - box[0]
-        room, sign = np.where(s > 0, above, below), np.sign(s)
-        found, z = np.zeros_like(s), np.zeros((len(s), len(self.ranges)))
+        own, cases = s[:, used], np.arange(len(s))
+        room = np.where(own > 0, above[used], np.where(own < 0, below[used], -np.inf))
+        sign = np.sign(own)
+        found, z = np.zeros_like(own), np.zeros((len(s), len(self.ranges)))
         for turn in range(_ROUNDS):
             step = 2 / (turn + 2)
-            answer = np.where(sign * (z @ moves) < room, s, 0.0)
-            found += step * (answer - found)
+            limits = sign * (z @ moves) < room
+            useful = limits.any(axis=1)
+            if stops and not useful.all():
+                cases, limits = cases[useful], limits[useful]
+                own, room, sign, found, z = (each[useful] for each in (own, room, sign, found, z))
+            found += step * (np.where(limits, own, 0.0) - found)
             z += step * (np.sign(found @ moves.T) - z)
-        return found
+        share[np.ix_(cases, used)] = found
+        return share
 
     def shared_support(self, box: Box, s: Floats) -> Floats:
         """A bound on `s.x` over the inputs of the zonotope that lie in the box, rounded up."""
-        share = self.share(box, s)
+        share = self.share(box, s, stops=True)
         rest = s - share
         magnitude = float(np.max(np.abs(box)))
         value = joined(box, self.support(share), rest, share, magnitude)
@@ -82,9 +93,7 @@ class Zonotope:
             rounded = np.array([[float(v) for v in s]])
         except OverflowError:  # the closed form needs no rounding
             return alone
-        found = self.share(box, rounded)[0]
-        if not np.isfinite(found).all():
-            return alone
+        found = self.share(box, rounded, stops=True)[0]
         share = [Fraction(v) for v in found.tolist()]
         rest = [v - own for v, own in zip(s, share, strict=True)]
         return min(alone, self.exact_support(share) + exact_box_support(box, rest))

@@ -292,7 +292,7 @@ def test_a_shared_bound_is_rounded_up(large: str) -> None:
         s = mixed(rng, 3, 7, spread=1) * (1e150 if large == "coefficients" else 1.0)
         if large == "zonotope":
             box = (1e-9 * low, 1e-9 * box[1])
-        share, found = own.share(box, s), own.shared_support(box, s)
+        share, found = own.share(box, s, stops=True), own.shared_support(box, s)
         for k, each in enumerate(s.tolist()):
             part = [Fraction(v) for v in share[k].tolist()]
             rest = [Fraction(v) - own for v, own in zip(each, part, strict=True)]
@@ -316,8 +316,11 @@ def test_terms_that_cancel_are_rounded_up() -> None:
         assert Fraction(float(own.shared_support((x, x), s[None])[0])) >= exact
 
 
-def slow_share(own: Zonotope, box: Any, s: list[float]) -> list[float]:
-    """What the rounds are said to find: both sides answer the other's average so far."""
+def slow_share(own: Zonotope, box: Any, s: list[float], stops: bool = False) -> list[float]:
+    """What the rounds are said to find: both sides answer the other's average so far.
+
+    With `stops`, where the box limits all entries, it gets no help.
+    """
     size, count = len(s), len(own.ranges)
     share, at = [0.0] * size, [0.0] * count
     for turn in range(32):
@@ -329,6 +332,8 @@ def slow_share(own: Zonotope, box: Any, s: list[float]) -> list[float]:
             else:
                 limited = own.mean[k] + moved - own.residual[k] > box[0][k]
             answer[k] = weight if limited else 0.0
+        if stops and not any(answer):
+            return [0.0] * size
         step = 2 / (turn + 2)
         share = [(1 - step) * old + step * new for old, new in zip(share, answer, strict=True)]
         along = [sum(own.components[j][k] * share[k] for k in range(size)) for j in range(count)]
@@ -337,15 +342,35 @@ def slow_share(own: Zonotope, box: Any, s: list[float]) -> list[float]:
 
 
 def test_shares_are_what_the_rounds_find() -> None:
-    rng = np.random.default_rng(21)
+    rng, stopped = np.random.default_rng(21), []
     for _ in range(12):
         mean, parts, ranges = rng.normal(size=6), rng.normal(size=(2, 6)), rng.uniform(0.3, 2, 2)
         own = Zonotope(mean, parts, ranges, rng.uniform(0.1, 0.4, 6))
         low = mean - rng.uniform(0, 1, 6)
-        box, s = (low, low + rng.uniform(0.5, 2, 6)), rng.normal(size=(2, 6))
-        found = own.share(box, s)
-        expected = [slow_share(own, box, each) for each in s.tolist()]
-        np.testing.assert_allclose(found, expected, atol=1e-9)
+        box, s = (low, low + rng.uniform(0.5, 2, 6)), rng.normal(size=(4, 6))
+        s[:, 4], s[2:] = 0.0, s[2:] * (rng.random((2, 6)) < 0.5)
+        before = s.copy()
+        whole = [slow_share(own, box, each) for each in s.tolist()]
+        np.testing.assert_allclose(own.share(box, s), whole, atol=1e-9)
+        expected = [slow_share(own, box, each, stops=True) for each in s.tolist()]
+        np.testing.assert_allclose(own.share(box, s, stops=True), expected, atol=1e-9)
+        assert (s == before).all()
+        stopped += [
+            np.any(one) and not np.any(other) for one, other in zip(whole, expected, strict=True)
+        ]
+    assert 0 < sum(stopped) < len(stopped)
+
+
+def test_a_case_that_the_box_limits_alone_shares_nothing() -> None:
+    """And costs the bounds of others nothing: each is what it is alone."""
+    own = Zonotope(np.full(3, 0.5), np.array([[0.25, -0.25, 0.0]]), np.ones(1), np.full(3, 0.25))
+    box = (np.array([0.0, 0.25, 0.4]), np.array([1.25, 0.75, 0.6]))
+    s = np.array([[0.0, 0.0, 2.0], [1.0, -1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    found = own.share(box, s, stops=True)
+    assert (found[0] == 0).all()
+    assert found[1, 0] > 0
+    assert found.tolist() == [own.share(box, each[None], stops=True)[0].tolist() for each in s]
+    assert own.share(box, s[:0], stops=True).shape == (0, 3)
 
 
 def test_rows_and_a_zonotope_bound_together() -> None:

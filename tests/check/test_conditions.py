@@ -69,7 +69,21 @@ def test_the_verdict_states_the_conditions(proven: tuple[Result, Path], model: P
         "a zonotope of 1 components",
     ):
         assert part in words
+    assert "was not proved" not in words  # the witness is such an input
     assert "mixed" in result.summary()
+
+
+def test_without_a_witness_the_verdict_does_not_say_that_there_are_inputs(
+    proven: tuple[Result, Path], model: Path, tmp_path: Path
+) -> None:
+    certificate = Certificate.read(proven[1])
+    certificate.head["claims"] |= {"lower": 0.0}
+    certificate.head["claims"]["targets"]["1"] |= {"lower": 0.0}
+    certificate.head["witnesses"] = []
+    path = tmp_path / "proof.cert"
+    certificate.write(path)
+    words = " ".join(str(check(path, model=model)).split())
+    assert "Whether any input satisfies all of this was not proved" in words
 
 
 def _narrower_row(domain: dict) -> None:
@@ -80,6 +94,10 @@ def _narrower_row(domain: dict) -> None:
 
 def _all_whole(domain: dict) -> None:
     domain["integer"] = list(range(PIXELS))
+
+
+def _only_fractions(domain: dict) -> None:
+    _all_whole(domain)
     domain["rows"].append({"entries": [8], "weights": [2.0], "at_least": 1.0, "at_most": 1.0})
 
 
@@ -121,6 +139,7 @@ def _must_be_inside(domain: dict) -> None:
     [
         (_narrower_row, "is not in the domain"),
         (_all_whole, "is not in the domain"),
+        (_only_fractions, "the domain is empty"),
         (_smaller_zonotope, "is not in the domain"),
         (_must_be_inside, "perturbed input of the witness"),
         (_unknown_entry, "names an entry"),

@@ -322,6 +322,28 @@ def test_domains(stated: Callable[..., Statement]) -> None:
             stated(problem={"domain": {"lower": lower, "upper": upper}})
 
 
+def test_domains_without_an_input(stated: Callable[..., Statement]) -> None:
+    low, high = [0.0, 0.25, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0]
+    row = {"entries": [1, 2], "weights": [1.0, 2.0], "at_least": 2.5, "at_most": None}
+    box = {"lower": low, "upper": high}
+    found = stated(problem={"domain": {**box, "rows": [row]}})
+    assert found.domain.box is not None
+    assert [side.tolist() for side in found.domain.box] == [low, high]
+    impossible: list[dict[str, Any]] = [
+        {"rows": [{**row, "at_least": math.nextafter(2.5, 3)}]},
+        {"rows": [{**row, "at_least": None, "at_most": math.nextafter(1.25, 1)}]},
+        {"one_hot": [[1, 2]]},  # entry 1 is not 1, and entry 2 not 0
+        {"ordered": [[3, 0]]},
+    ]
+    for more in impossible:
+        with pytest.raises(Rejected, match="empty: no input in its ranges satisfies its rows"):
+            stated(problem={"domain": {**box, **more}})
+    narrowed = {"integer": [2], "rows": [row]}  # which leaves 1 to entry 2
+    found = stated(problem={"domain": {**box, **narrowed}})
+    assert found.domain.box is not None
+    assert [side.tolist() for side in found.domain.box] == [low, high]
+
+
 def test_one_image(stated: Callable[..., Statement]) -> None:
     found = stated(**IMAGE)
     assert found.image is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -9,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import vhagar
+from vhagar.errors import documentation
 
 ROOT = Path(__file__).parents[2]
 DOI = "10.1145/3649847"
@@ -57,6 +59,43 @@ def test_the_container_runs_the_first_example() -> None:
         if one.startswith("torch")
     )
     assert f'"{torch}"' in text
+
+
+def messages(path: Path) -> list[str]:
+    """The texts of a module that are no docstrings."""
+    tree = ast.parse(path.read_text())
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
+        if isinstance(node.body[0], ast.Expr)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in docstrings
+    ]
+
+
+def test_messages_name_pages_in_one_way_and_no_file_that_wheels_lack() -> None:
+    found = {
+        (path.relative_to(ROOT / "src").as_posix(), text)
+        for path in (ROOT / "src").rglob("*.py")
+        for text in messages(path)
+        if re.search(r"\b(docs|examples|bench|tests)/|\w\.md\b", text)
+    }
+    assert {name for name, _ in found} == {"vhagar/errors.py"}, found
+    assert "docs/networks.md in the sources" in documentation("networks")
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert address.get("Documentation", "") in documentation("networks")
+
+
+def test_pages_in_messages_exist() -> None:
+    texts = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"documentation\([\"'](\w+)[\"']\)", texts))
+    assert {"domains", "networks", "perturbations"} <= named
+    assert all((ROOT / "docs" / f"{page}.md").is_file() for page in named)
 
 
 def test_extras_in_messages_exist() -> None:

@@ -223,3 +223,43 @@ def test_what_cannot_be_compared_is_said_before_anything_runs(tmp_path: Path) ->
     vhagar.write_onnx(larger, tmp_path / "larger.onnx")
     with pytest.raises(InvalidInput, match=rf"larger\.onnx has {2 * size} inputs"):
         vhagar.compare(old, tmp_path / "larger.onnx", perturbations="linf(0.1)")
+
+
+@pytest.fixture
+def layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One network as two files: with its channels first, and with its channels last."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    weight, last = rng.normal(size=(4, 3, 4, 4)), rng.normal(size=(3, 4))
+    for name, shape, own in (
+        ("first", (3, 4, 4), weight),
+        ("last", (4, 4, 3), weight.transpose(0, 2, 3, 1)),
+    ):
+        layers = (
+            Affine(own.reshape(4, -1), np.zeros(4), shape, (4,)),
+            Relu((4,)),
+            Affine(last, np.zeros(3), (4,), (3,)),
+        )
+        vhagar.write_onnx(vhagar.Network(layers, shape), f"{name}.onnx")
+
+
+OCCLUDED = ["--perturbation", "occlusion(1,1,2)", "--source", "0", "--timeout", "30"]
+
+
+def test_images_of_different_shapes_are_not_compared(
+    layouts: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "first.onnx", "last.onnx", "--layout", "hwc", *OCCLUDED]) == 2
+    said = capsys.readouterr().err
+    assert "first.onnx takes images of 4 channels of 3 x 4 pixels" in said
+    assert "last.onnx takes images of 3 channels of 4 x 4 pixels" in said
+    assert "sweep each model with its own --layout" in said
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_models_with_different_layouts_are_compared_by_their_stores(layouts: None) -> None:
+    for name, layout in (("first", "chw"), ("last", "hwc")):
+        words = ["--network", f"{name}.onnx", "--layout", layout, "--store", f"{name}.db"]
+        assert main(["sweep", *words, *OCCLUDED, "--confidence", "--jobs", "1"]) == 0
+    assert main(["compare", "first.db", "last.db", "--require", "not-worse"]) == 0

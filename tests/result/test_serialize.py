@@ -33,7 +33,7 @@ from vhagar.result import (
     Status,
     Witness,
 )
-from vhagar.result.serialize import check_writable, to_dict, to_json, write_bytes, write_json
+from vhagar.result.serialize import to_dict, to_json, write_json
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "json.md"
 # Objects whose keys depend on the run, and how the documentation writes such a key.
@@ -208,48 +208,3 @@ def test_writing_replaces_in_one_step(
     write_json(result, path)
     assert json.loads(path.read_text())["lower"] == 0.5
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    file, link = tmp_path / "file", tmp_path / "link"
-    link.symlink_to(file)
-    write_bytes(link, b"new")
-    assert link.is_symlink()
-    assert file.read_bytes() == b"new"
-
-
-def test_a_device_is_written_to_and_not_replaced() -> None:
-    null = Path("/dev/null")
-    check_writable(null)
-    write_bytes(null, b"gone")
-    assert null.is_char_device()
-
-
-def test_checking_leaves_nothing_behind(tmp_path: Path) -> None:
-    check_writable(tmp_path / "out.json")
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "out.json").write_text("old")
-    check_writable(tmp_path / "out.json")
-    assert (tmp_path / "out.json").read_text() == "old"
-
-
-@pytest.mark.parametrize("name", ["missing/out.json", "", "file/out.json"])
-def test_what_cannot_be_written_is_found_early(name: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("a file is no folder")
-    with pytest.raises(InvalidInput, match="cannot write"):
-        check_writable(tmp_path / name)
-
-
-def test_an_interrupt_while_a_place_is_tried_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = Path.open
-
-    def interrupted(self: Path, *arguments: Any) -> Any:
-        opened(self, *arguments).close()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "open", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        check_writable(tmp_path / "out.json")
-    assert list(tmp_path.iterdir()) == []

@@ -217,6 +217,31 @@ def test_a_foreign_file_is_left_as_it_was(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["empty.db", "foreign.db"]
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_foreign_database_in_wal_mode_is_left_as_it_was(closed: bool, tmp_path: Path) -> None:
+    """One that was not closed has changes in a second file, which opening it would move."""
+    original, foreign = tmp_path / "original.db", tmp_path / "there" / "foreign.db"
+    foreign.parent.mkdir()
+    connection = sqlite3.connect(original)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("CREATE TABLE mine (x)")
+    connection.commit()
+    if closed:
+        connection.close()
+    for file in {original, *tmp_path.glob("original.db-wal")}:
+        (foreign.parent / file.name.replace("original", "foreign")).write_bytes(file.read_bytes())
+    connection.close()
+    before = {file: file.read_bytes() for file in foreign.parent.iterdir()}
+    assert len(before) == (1 if closed else 2)
+    with pytest.raises(InvalidInput, match="a store exists"):
+        Store(foreign, create=True)
+    with pytest.raises(InvalidInput, match="not a store"):
+        Store(foreign)
+    assert {file: file.read_bytes() for file in before} == before
+    if closed:
+        assert set(foreign.parent.iterdir()) == set(before)
+
+
 def test_every_column_has_its_check() -> None:
     connection = sqlite3.connect(":memory:")
     connection.executescript(TABLES)

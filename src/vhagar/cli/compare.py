@@ -19,7 +19,8 @@ HELP = "which of two models is proven more robust?"
 
 DESCRIPTION = """\
 Compare two models: by how much of a data set is proven robust, and pair by pair of classes, in
-percent of the maximal confidence that each can reach.
+percent of the maximal confidence that each can reach. Input convention and scores are those of both
+models; where they differ, sweep each model with its own and compare the two stores.
 """
 
 EPILOG = """\
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vhagar.report.two_models import compare
     from vhagar.report.two_models_page import write_two
     from vhagar.result.requirement import OF_COMPARISONS
-    from vhagar.result.serialize import check_writable, write_bytes
+    from vhagar.runtime.output_files import check_writable, write_bytes
     from vhagar.sweep.settings import Settings
 
     # Stores may hold the coverage of a data set already.

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Convert the model, say what was left out, and return the exit code."""
     from vhagar.network.foreign_files import is_program
     from vhagar.network.onnx_reader import model_content
-    from vhagar.result.serialize import check_writable
+    from vhagar.runtime.output_files import check_writable
 
     content = model_content(arguments.model)
     check_writable(arguments.out, arguments.model)
@@ -77,7 +77,7 @@ def _from_quantised(content: bytes, arguments: argparse.Namespace) -> tuple[Netw
     from vhagar.network.onnx_reader import parse_model, read_model
     from vhagar.network.quantised import is_quantised, without_rounding
     from vhagar.result.numbers import counted
-    from vhagar.result.serialize import write_bytes
+    from vhagar.runtime.output_files import write_bytes
 
     model = parse_model(content, arguments.model)
     if not is_quantised(model):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vhagar.cli import groups, types
-from vhagar.errors import InvalidInput
+from vhagar.errors import InvalidInput, documentation
 
 if TYPE_CHECKING:
     from vhagar.fitting import Fit
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 HELP = "make or show a domain: the inputs that a question is about"
 
-DESCRIPTION = """\
-A domain says which inputs a question is about (docs/domains.md). `fit` makes one from data, and
-`show` tells in words and in a picture what is in one.
+DESCRIPTION = f"""\
+A domain says which inputs a question is about. `fit` makes one from data, and `show` tells in words
+and in a picture what is in one. What such a file says: see {documentation("domains")}.
 """
 
 EPILOG = """\
@@ -133,7 +133,7 @@ def fit(arguments: argparse.Namespace) -> int:
     """Make a domain, write it, and say what it holds."""
     from vhagar.fitting.words import coverage_lines, domain_lines
     from vhagar.perturbation.domain.writer import write_domain
-    from vhagar.result.serialize import check_writable
+    from vhagar.runtime.output_files import check_writable
 
     given = (arguments.data, arguments.features, arguments.like)
     chosen = [path for path in given if path is not None]

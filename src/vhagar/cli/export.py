@@ -52,10 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files and return the exit code."""
-    from vhagar.export.export import export
+    from vhagar.cli.files import check_files
+    from vhagar.export.export import export, export_files
     from vhagar.result.numbers import exact
 
     problem = parsed.problem(arguments)
+    places = export_files(problem, arguments.vnnlib, arguments.onnx)
+    named = (arguments.vnnlib, arguments.onnx)
+    check_files(arguments, [path for path in places if path not in named])
     found = export(problem, arguments.delta, arguments.vnnlib, arguments.onnx, arguments.format)
     for place in found:
         also = "" if place.zonotope is None else f" and {place.zonotope}"

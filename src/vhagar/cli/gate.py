@@ -35,7 +35,7 @@ def requirements(
 ) -> list[Requirement]:
     """What is demanded; an error where that makes no sense, such as coverage without data."""
     from vhagar.result.requirement import parse_requirement
-    from vhagar.result.serialize import check_writable
+    from vhagar.runtime.output_files import check_writable
 
     found = [parse_requirement(text, quantities) for text in arguments.require]
     if dataset is None and any(each.quantity == "coverage" for each in found):
@@ -51,7 +51,7 @@ def conclude(judged: Sequence[Judged], arguments: argparse.Namespace, show: bool
     """Write and show the judgements, and return the exit code that they amount to."""
     if arguments.junit is not None:
         from vhagar.result.junit import junit_xml
-        from vhagar.result.serialize import write_bytes
+        from vhagar.runtime.output_files import write_bytes
 
         write_bytes(arguments.junit, junit_xml("requirements", judged))
     for each in judged if show else ():

@@ -297,5 +297,5 @@ def add_input_range(parser: Any, domain: bool = True) -> None:
             "--domain",
             type=Path,
             metavar="FILE",
-            help="the inputs that the question is about, if not all (TOML file; docs/domains.md)",
+            help="the inputs that the question is about, if not all (TOML file; see vhagar domain)",
         )

@@ -59,19 +59,24 @@ def run(arguments: argparse.Namespace) -> int:
     """Write or check a guard, and return the exit code."""
     if arguments.check is not None:
         return _check(arguments)
+    from vhagar.cli.files import check_files
     from vhagar.guard import guard
+    from vhagar.guard.make import networks_behind
     from vhagar.network import read_onnx
-    from vhagar.result.serialize import check_writable
+    from vhagar.runtime.output_files import check_writable
 
     if not arguments.sources:
         raise InvalidInput("give the store of a sweep, saved results or certificates")
     if arguments.file is None:
         raise InvalidInput("name the file to write with -o, such as -o guard.onnx")
-    check_writable(arguments.file, *arguments.sources, arguments.model)
+    check_writable(arguments.file)
+    check_files(arguments, networks=networks_behind(arguments.sources))
     network = arguments.network
     if arguments.model is not None:
         network = read_onnx(arguments.model, **parsed.conventions(arguments))
     made = guard(*arguments.sources, network=network, certificates=arguments.certificates)
+    proofs = [bound.certificate.path for bound in made.bounds if bound.certificate is not None]
+    check_files(arguments, proofs=proofs)
     made.save(arguments.file)
     print("\n".join(made.words))
     print(f"wrote {arguments.file}")

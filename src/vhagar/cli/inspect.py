@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the inspection and return the exit code."""
     from vhagar.cli.inspection_table import text
     from vhagar.network.inspection import inspect
-    from vhagar.result.serialize import check_writable, write_bytes
+    from vhagar.runtime.output_files import check_writable, write_bytes
 
     if arguments.json is not None:
         check_writable(arguments.json, arguments.model)

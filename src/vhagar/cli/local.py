@@ -254,6 +254,6 @@ class _Lines:
 
 
 def _write_json(result: LocalResult, path: Path) -> None:
-    from vhagar.result.serialize import write_bytes
+    from vhagar.runtime.output_files import write_bytes
 
     write_bytes(path, f"{json.dumps(result.to_dict(), allow_nan=False)}\n".encode())

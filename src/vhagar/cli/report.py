@@ -45,10 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and the figures and return the exit code."""
-    from vhagar.report.export import FORMATS, KINDS, OF_STUDIES, check_figures, export
+    from vhagar.cli.files import check_files
+    from vhagar.report.export import (
+        FORMATS,
+        KINDS,
+        OF_STUDIES,
+        check_figures,
+        figure_files,
+        write_files,
+    )
     from vhagar.report.page import write_page
     from vhagar.report.reading import read_store
-    from vhagar.result.serialize import check_writable
+    from vhagar.runtime.output_files import check_writable
     from vhagar.sweep.store import Store
 
     for option in ("formats", "kinds"):
@@ -59,6 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_figures(formats, kinds)
     output = arguments.output or arguments.store.with_suffix(".html")
     study = read_store(arguments.store)
+    folder = arguments.figures
+    files = {} if folder is None else figure_files(study, folder, formats, kinds)
+    check_files(arguments, files)
     check_writable(output, arguments.store)
     if arguments.csv is not None:
         check_writable(arguments.csv, arguments.store)
@@ -68,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         with Store(arguments.store) as store:
             store.to_csv(arguments.csv)
         print(f"wrote {arguments.csv}")
-    if arguments.figures is not None:
-        written = export(study, arguments.figures, formats, kinds)
-        print(f"wrote {len(written)} files to {arguments.figures}")
+    if folder is not None:
+        write_files(files, folder)
+        print(f"wrote {len(files)} files to {folder}")
     return 0

@@ -19,8 +19,9 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.result import ProgressError, Result, Status
 from vhagar.result.requirement import Facts, Judged, Requirement
-from vhagar.result.serialize import check_writable, write_json
+from vhagar.result.serialize import write_json
 from vhagar.result.words import details
+from vhagar.runtime.output_files import check_writable
 from vhagar.search import AbstractEngine
 from vhagar.verify import run_engine, with_largest
 

@@ -113,6 +113,7 @@ def _add_work(group: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study and return the exit code."""
+    from vhagar.cli.files import check_files
     from vhagar.result.requirement import OF_RESULTS
     from vhagar.sweep.gate import judged_store, shown_perturbations
     from vhagar.sweep.runner import run_sweep
@@ -131,6 +132,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     study = described_study(arguments)
     dataset = None if study is None else study.dataset
+    if study is not None:  # whose files only the store may name
+        check_files(arguments, networks=study.networks, dataset=dataset, domain=study.domain)
     requirements = gate.requirements(arguments, OF_RESULTS, dataset)
     store = run_sweep(
         study,

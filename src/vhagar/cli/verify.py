@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vhagar.cli import config, gate, groups
 from vhagar.cli.types import number
+from vhagar.errors import documentation
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -23,7 +24,7 @@ proven robust, and its lower end is the confidence of a concrete input that is n
 the margin between the score of the input's class and the next highest score.)
 """
 
-EPILOG = """\
+EPILOG = f"""\
 perturbations (an argument is a number or an interval [lo,hi]; rows and columns start at 1):
   linf(e)               every pixel changes by at most e
   brightness([lo,hi])   one number is added to every pixel
@@ -35,7 +36,8 @@ perturbations (an argument is a number or an interval [lo,hi]; rows and columns 
   rotation(theta)       the image turns clockwise by theta degrees
   occlusion(i,j,w)+linf(e)
                         occlusion, translation or rotation by one angle, then linf or brightness
-  FILE.py:NAME          a perturbation of your own (docs/perturbations.md); executes the file
+  FILE.py:NAME          a perturbation of your own, in Python; executes the file
+  all of them: see {documentation("perturbations")}
 
 examples:
   vhagar verify model.onnx --perturbation "occlusion(14,14,3)" --source 2 --target 3

@@ -12,7 +12,7 @@ from vhagar.export.product import product_model
 from vhagar.export.vnnlib import version_1, version_2
 from vhagar.network.onnx_copy import standalone
 from vhagar.problem import Problem
-from vhagar.result.serialize import check_writable, write_bytes
+from vhagar.runtime.output_files import check_writable, is_same_file, write_bytes
 from vhagar.version import __version__
 
 FORMATS = (1, 2)
@@ -46,12 +46,11 @@ def export(
     need version 2; the model of a zonotope is written beside `onnx`, with `_zonotope` in its name.
     """
     _check_question(problem, delta, version)
-    text = Path(vnnlib)
-    check_writable(text)  # a folder without a name has no place beside it
-    model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
+    text, model, beside = _places(problem, vnnlib, onnx)
     formulas = [piece.required_formula() for piece in problem.pieces]
-    beside = model.with_name(f"{model.stem}_zonotope.onnx") if problem.domain.zonotope else None
-    _check_places(problem, [text, model, *([] if beside is None else [beside])])
+    given = problem.network.file
+    for path in export_files(problem, vnnlib, onnx):
+        check_writable(path, None if given is None else given.path)
     found = []
     for k, formula in enumerate(formulas):
         path, own = (_numbered(each, k, len(formulas)) for each in (text, model))
@@ -82,12 +81,26 @@ def _check_question(problem: Problem, delta: float, version: int) -> None:
     _check_conditions(problem, version)
 
 
-def _check_places(problem: Problem, paths: list[Path]) -> None:
-    """Raise an error before anything is written if a file cannot be, or is the model itself."""
-    given, count = problem.network.file, len(problem.pieces)
-    for path in paths:
-        for place in (*(_numbered(path, k, count) for k in range(count)), path):
-            check_writable(place, None if given is None else given.path)
+def export_files(
+    problem: Problem, vnnlib: str | Path, onnx: str | Path | None = None
+) -> list[Path]:
+    """All files that `export` may write."""
+    count = len(problem.pieces)
+    places = [path for path in _places(problem, vnnlib, onnx) if path is not None]
+    return places + [_numbered(path, k, count) for path in places for k in range(count)]
+
+
+def _places(
+    problem: Problem, vnnlib: str | Path, onnx: str | Path | None
+) -> tuple[Path, Path, Path | None]:
+    """The files of the question and of the model, and of the domain's zonotope if it has one."""
+    text = Path(vnnlib)
+    check_writable(text)  # a folder without a name has no place beside it
+    model = text.with_suffix(".onnx") if onnx is None else Path(onnx)
+    if is_same_file(text, model):
+        raise InvalidInput(f"{text} cannot hold both the question and the model: name two files")
+    beside = model.with_name(f"{model.stem}_zonotope.onnx") if problem.domain.zonotope else None
+    return text, model, beside
 
 
 def _check_conditions(problem: Problem, version: int) -> None:

@@ -19,7 +19,7 @@ from vhagar.array_types import Array, Mask
 from vhagar.guard.base import AbstractGuard
 from vhagar.guard.onnx_file import guard_bytes
 from vhagar.relaxation.rounding import FLOAT64
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -49,6 +49,24 @@ def guard(
     return Guard(gathered.network, tuple(gathered.bounds))
 
 
+def networks_behind(sources: Iterable[Path]) -> list[str]:
+    """The model files of the studies whose stores are among some files."""
+    found: list[str] = []
+    for path in sources:
+        if _start(path) == STORE:
+            with Store(path) as store:
+                found += store.study().networks
+    return found
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+
+
 class _Gathered:
     """The bounds so far, all of them about one network."""
 
@@ -73,11 +91,7 @@ class _Gathered:
             self._add_file(Path(source))
 
     def _add_file(self, path: Path) -> None:
-        try:
-            with path.open("rb") as file:
-                start = file.read(16)
-        except OSError as error:
-            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        start = _start(path)
         if start == STORE:
             with Store(path) as store:
                 self._add_store(store)

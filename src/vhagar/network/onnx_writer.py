@@ -14,11 +14,12 @@ from vhagar.network.convolution import Convolution
 from vhagar.network.layers import AbstractLayer, Affine, Relu, SparseAffine
 from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_graph import OnnxGraph
+from vhagar.runtime.output_files import write_bytes
 
 
 def write_onnx(network: Network, path: str | Path) -> None:
     """Write the network in float32, with input `image` `(batch, ...)` and output `scores`."""
-    Path(path).write_bytes(onnx_bytes(network))
+    write_bytes(Path(path), onnx_bytes(network))
 
 
 def save_model(network: Network, path: str | Path) -> Network:
@@ -30,7 +31,7 @@ def save_model(network: Network, path: str | Path) -> Network:
     """
     path = Path(path)
     content = onnx_bytes(network) if network.model is None else network.model
-    path.write_bytes(content)
+    write_bytes(path, content)
     file = ModelFile(path, hashlib.sha256(content).hexdigest())
     return replace(network, file=file, scores=None)
 

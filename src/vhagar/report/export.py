@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from vhagar.drawing.figure import AbstractFigure, csv_text
@@ -16,7 +17,7 @@ from vhagar.report.pairs import pair_heatmaps
 from vhagar.report.spatial import spatial_heatmaps
 from vhagar.report.table import COLUMNS, table_rows
 from vhagar.report.timeline import bounds_over_time, study_over_time
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 
 FORMATS = ("csv", "svg", "png")
 
@@ -58,20 +59,38 @@ def export(
     kinds: Sequence[str] = KINDS,
 ) -> list[Path]:
     """Write figures in every format and the table of all results; return the files' paths."""
+    files = figure_files(study, folder, formats, kinds)
+    write_files(files, folder)
+    return list(files)
+
+
+def figure_files(
+    study: StudyData,
+    folder: str | Path,
+    formats: Sequence[str] = FORMATS,
+    kinds: Sequence[str] = KINDS,
+) -> dict[Path, Callable[[], bytes]]:
+    """The files that `export` writes, each with what makes its content."""
     check_figures(formats, kinds)
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot write figures to {folder}: {error.strerror}") from None
-    written = [folder / "results.csv"]
-    write_bytes(written[0], csv_text(COLUMNS, table_rows(study)).encode())
+    files: dict[Path, Callable[[], bytes]] = {Path(folder, "results.csv"): partial(_table, study)}
     for name, figure in _named(study, kinds).items():
         for kind in formats:
-            path = folder / f"{name}.{kind}"
-            write_bytes(path, _content(figure, kind))
-            written.append(path)
-    return written
+            files[Path(folder, f"{name}.{kind}")] = partial(_content, figure, kind)
+    return files
+
+
+def write_files(files: Mapping[Path, Callable[[], bytes]], folder: str | Path) -> None:
+    """Write files of a folder, which is made where it does not exist."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write figures to {folder}: {error.strerror}") from None
+    for path, content in files.items():
+        write_bytes(path, content())
+
+
+def _table(study: StudyData) -> bytes:
+    return csv_text(COLUMNS, table_rows(study)).encode()
 
 
 def _named(study: StudyData, kinds: Sequence[str]) -> dict[str, AbstractFigure]:

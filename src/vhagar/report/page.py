@@ -37,7 +37,7 @@ from vhagar.report.sentences import how, summary, tiles
 from vhagar.report.spatial import spatial_heatmaps
 from vhagar.report.table import table_html
 from vhagar.report.timeline import study_over_time
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 from vhagar.version import __version__
 
 _MOST_RANKED = 5

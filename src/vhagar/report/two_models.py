@@ -39,10 +39,10 @@ class Side:
     study: StudyData
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """How many classes and inputs the network has."""
+    def task(self) -> tuple[int, tuple[int, ...]]:
+        """How many classes the network has, and the shape of its inputs."""
         facts = next(own for own in self.study.networks if own.fingerprint == self.fingerprint)
-        return facts.classes, math.prod(facts.input_shape)
+        return facts.classes, tuple(facts.input_shape)
 
     def groups(self) -> dict[_Asked, Group]:
         """The model's groups by perturbation, clipping, input range and domain."""
@@ -198,7 +198,7 @@ def coverage_line(verdict: CoverageVerdict) -> str:
 
 def compare_sides(first: Side, second: Side) -> ModelComparison:
     """Compare two networks under the perturbations that both studies contain."""
-    _require_same_task({side.name: side.sizes for side in (first, second)})
+    _require_same_task({side.name: side.task for side in (first, second)})
     ours, theirs = first.groups(), second.groups()
     shared = [key for key in ours if key in theirs]
     if not shared:
@@ -250,7 +250,7 @@ def compare(
     study = Study.from_plain(given)
     models = {model.path: model for model in load_models(study)}
     networks = {path: model.network for path, model in models.items()}
-    _require_same_task({name: (own.classes, own.input_size) for name, own in networks.items()})
+    _require_same_task({name: (own.classes, own.input_shape) for name, own in networks.items()})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "compare.db" if store is None else Path(store)
         run_sweep(study, path, settings=settings, watch=watch).close()
@@ -263,15 +263,27 @@ def compare(
     return compare_sides(*sides)
 
 
-def _require_same_task(sizes: Mapping[str, tuple[int, int]]) -> None:
+def _require_same_task(tasks: Mapping[str, tuple[int, tuple[int, ...]]]) -> None:
     """Refuse networks for different tasks: their classes have nothing to do with each other."""
-    for place, (how, noun) in enumerate(
-        (("class by class", "classes"), ("on the same inputs", "inputs"))
+    classes = {name: count for name, (count, _) in tasks.items()}
+    inputs = {name: math.prod(shape) for name, (_, shape) in tasks.items()}
+    for how, noun, numbers in (
+        ("class by class", "classes", classes),
+        ("on the same inputs", "inputs", inputs),
     ):
-        numbers = {name: size[place] for name, size in sizes.items()}
         if len(set(numbers.values())) > 1:
             counts = " and ".join(f"{name} has {number}" for name, number in numbers.items())
             raise InvalidInput(f"two models are compared {how}, but {counts} {noun}")
+    images = {name: shape for name, (_, shape) in tasks.items() if len(shape) == 3}
+    if len(set(images.values())) > 1:
+        kinds = " and ".join(
+            f"{name} takes images of {channels} channels of {rows} x {columns} pixels"
+            for name, (channels, rows, columns) in images.items()
+        )
+        raise InvalidInput(
+            f"two models are compared on the same inputs, but {kinds}; where their layouts differ, "
+            "sweep each model with its own --layout, then compare the two stores"
+        )
 
 
 def _is_store(name: str) -> bool:

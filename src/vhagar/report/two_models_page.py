@@ -19,7 +19,7 @@ from vhagar.report.html import (
 )
 from vhagar.report.two_models import CoverageVerdict, ModelComparison
 from vhagar.result import CoverageCounts
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 from vhagar.sweep.class_coverage import over, share
 
 _PROVEN = {"first": "A", "second": "B", "open": "overlap", "unasked": "not asked"}

@@ -26,7 +26,7 @@ from vhagar.perturbation import AffineMap, Perturbation, parse
 from vhagar.perturbation.domain.plain import domain_of_plain
 from vhagar.perturbation.user import RecordedMaps
 from vhagar.problem import Problem
-from vhagar.result.serialize import SCHEMA, open_in_one_step, to_json
+from vhagar.result.serialize import SCHEMA, to_json
 from vhagar.result.values import (
     AbstractResult,
     BoundKind,
@@ -38,6 +38,7 @@ from vhagar.result.values import (
     coverage_of_plain,
 )
 from vhagar.result.witness import Witness
+from vhagar.runtime.output_files import open_in_one_step
 
 _JSON, _MODEL, _MAPS = "result.json", "model.onnx", "maps.npz"
 # The fields of an `AffineMap` that are sparse matrices, and its fields that are vectors.

@@ -22,7 +22,7 @@ import numpy as np
 
 from vhagar.errors import VhagarError
 from vhagar.relaxation.proof import ProofKind
-from vhagar.result.serialize import open_in_one_step
+from vhagar.runtime.output_files import open_in_one_step
 
 MAGIC, FORMAT = b"VHAGCERT", 1
 # Largest size of each kind of block in bytes, before compression.

@@ -11,7 +11,7 @@ import numpy as np
 from vhagar.drawing.colours import NAMED
 from vhagar.result.figure import BoundsPanel, FigureData, InputPanel, figure_format
 from vhagar.result.numbers import up
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 from vhagar.runtime.threads import import_beside
 
 _STYLE = {

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shlex
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from vhagar.errors import InvalidInput
 from vhagar.network.network import plain_conventions
 from vhagar.perturbation.domain.plain import plain_domain
 from vhagar.problem import Problem
 from vhagar.result.values import AbstractResult, Interval, PlausibleWitness
 from vhagar.result.witness import Witness
+from vhagar.runtime.output_files import write_bytes
 from vhagar.version import __version__
 
 # Incremented when a field changes its meaning or is removed, but not when a field is added.
@@ -75,90 +71,6 @@ def to_json(result: AbstractResult) -> str:
 def write_json(result: AbstractResult, path: str | Path) -> None:
     """Write the file in one step: a reader finds the old file or the complete new one."""
     write_bytes(Path(path), to_json(result).encode())
-
-
-def check_writable(path: str | Path, *inputs: str | Path | None) -> None:
-    """Raise now, before the computation, what `write_bytes` would raise after it.
-
-    No output may replace one of the `inputs`, not even under another name of the same file.
-    """
-    path = Path(path)
-    for given in inputs:
-        if given is not None and _is_same_file(path, Path(given)):
-            raise InvalidInput(f"{path} is an input and would be overwritten; choose another file")
-    try:
-        target = _target(path)
-        if _is_special(target):
-            if not os.access(target, os.W_OK):
-                raise PermissionError(0, "it is not writable", str(path))
-            return
-        scratch = _scratch(target)
-        try:
-            with scratch.open("xb"):
-                pass
-        finally:  # even if Ctrl-C comes right after the file is created
-            scratch.unlink(missing_ok=True)
-    except OSError as error:
-        raise InvalidInput(
-            f"cannot write {path}: {error.strerror}; choose another place"
-        ) from error
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a temporary file next to `path`, then move it there."""
-    with open_in_one_step(path) as file:
-        file.write(content)
-
-
-@contextmanager
-def open_in_one_step(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file next to `path` that is moved there at the end, if nothing fails.
-
-    A disk error is raised as `InvalidInput`: the user named a place that cannot be written.
-    """
-    try:
-        with _opened(_target(path)) as file:
-            yield file
-    except OSError as error:
-        raise InvalidInput(
-            f"cannot write {path}: {error.strerror or error}; choose another place"
-        ) from error
-
-
-@contextmanager
-def _opened(target: Path) -> Iterator[BinaryIO]:
-    if _is_special(target):  # a device or a pipe is written to, never replaced
-        with target.open("wb") as file:
-            yield file
-        return
-    scratch = _scratch(target)
-    try:
-        with scratch.open("wb") as file:
-            yield file
-        scratch.replace(target)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
-
-
-def _target(path: Path) -> Path:
-    """Resolve all symbolic links, down to the file itself."""
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(0, "it is a directory", str(path))
-    return target
-
-
-def _is_same_file(path: Path, other: Path) -> bool:
-    return path.is_file() and other.is_file() and path.samefile(other)
-
-
-def _is_special(target: Path) -> bool:
-    return target.exists() and not stat.S_ISREG(target.stat().st_mode)
-
-
-def _scratch(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{os.getpid()}.tmp")
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

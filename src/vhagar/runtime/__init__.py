@@ -1,1 +1,1 @@
-"""Worker pools, deadlines, cores, threads and devices. Knows nothing of networks."""
+"""Worker pools, deadlines, cores, threads, devices, writing files. Knows nothing of networks."""

@@ -13,9 +13,9 @@ from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.reduction import LINEAR_REDUCTIONS, REDUCTIONS, AbstractReduction
 from vhagar.result import Run
-from vhagar.result.serialize import check_writable
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.devices import cuda_is_likely
+from vhagar.runtime.output_files import check_writable
 from vhagar.runtime.threads import one_blas_thread
 from vhagar.search.bounders.first_bounds import MOST_KEPT, BoundMethod, programs_fit
 from vhagar.search.bounders.size import is_large

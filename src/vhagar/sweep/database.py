@@ -11,7 +11,7 @@ from typing import Any
 
 from vhagar.errors import InvalidInput
 from vhagar.sweep.schema import SCHEMA_VERSION, TABLES
-from vhagar.sweep.validation import require_store
+from vhagar.sweep.validation import read_only, require_store
 
 # How an SQLite file begins.
 MAGIC = b"SQLite format 3\0"
@@ -29,7 +29,7 @@ def is_unused(path: Path) -> bool:
     if path.stat().st_size > 65_536:  # more than one page of SQLite's largest size holds tables
         return False
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
+        connection = read_only(path)
         try:
             return _is_without_tables(connection)
         finally:
@@ -65,6 +65,8 @@ class Database:
 
     def _prepare(self, create: bool) -> None:
         self._connection.row_factory = sqlite3.Row
+        if create and not _is_without_tables(self._connection):  # before anything is set
+            raise store_exists(self.path)
         for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             self.execute(f"PRAGMA {setting}")
         if create:

@@ -18,7 +18,7 @@ from typing import Any
 
 from vhagar.drawing.figure import csv_text
 from vhagar.errors import InvalidInput, without_control
-from vhagar.result.serialize import write_bytes
+from vhagar.runtime.output_files import write_bytes
 from vhagar.sweep import bounds_store, question_store, table
 from vhagar.sweep.claims import is_gone, machine, owner_name
 from vhagar.sweep.class_coverage import StudyCoverage

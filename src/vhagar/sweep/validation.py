@@ -31,9 +31,15 @@ def require_store(path: Path) -> None:
     """Refuse a file that is not a valid store, without writing to it."""
     if path.stat().st_size == 0:
         raise InvalidInput(f"{path} is empty; it is not a store")
-    connection = _read_only(path)
+    connection = read_only(path)
     try:
         _require_tables(connection, path)
+    except sqlite3.Error as error:
+        raise InvalidInput(f"cannot use {path} as a store: {error}") from None
+    finally:
+        connection.close()
+    connection = _opened(path, "mode=ro")
+    try:
         for table, columns in COLUMNS.items():
             _require_values(connection, table, columns, path)
         _require_relations(connection, path)
@@ -44,8 +50,18 @@ def require_store(path: Path) -> None:
         connection.close()
 
 
-def _read_only(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+def read_only(path: Path) -> sqlite3.Connection:
+    """Open a file that may be anyone's: neither it nor its folder changes.
+
+    Opening a database in WAL mode would leave two files beside it. It has one of them already where
+    a process has not closed it; then what it says counts, too.
+    """
+    wal = path.with_name(f"{path.name}-wal")
+    return _opened(path, "mode=ro" if wal.exists() else "mode=ro&immutable=1")
+
+
+def _opened(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)
     connection.row_factory = sqlite3.Row
     end = time.monotonic() + _MOST_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > end, _INSTRUCTIONS)

@@ -346,6 +346,26 @@ def test_an_empty_domain_is_said_to_be_empty() -> None:
         require_inputs(Domain((SIZE,), rows=hot, one_hot=[[0, 1, 2]]))
 
 
+@pytest.mark.parametrize("missed", [1e-3, 1e-15])
+def test_a_row_that_the_ranges_contradict_is_found_however_little_it_misses(missed: float) -> None:
+    rows = {"above": {"at_least": 2.0 + missed}, "below": {"at_most": -missed}}
+    for ends in rows.values():
+        row = linear_rows({0: 1.0, 1: 1.0}, SIZE, **ends)
+        with pytest.raises(InvalidInput, match="is empty: row 2 of 2 and the ranges"):
+            require_inputs(Domain((SIZE,), rows=[linear_rows({2: 1.0}, SIZE, at_most=0.5), row]))
+    for ends in ({"at_least": 2.0}, {"at_most": 0.0}, {"at_least": 0.0, "at_most": 2.0}):
+        require_inputs(Domain((SIZE,), rows=[linear_rows({0: 1.0, 1: 1.0}, SIZE, **ends)]))
+
+
+def test_rows_that_contradict_each_other_by_little_are_found() -> None:
+    rows = [
+        linear_rows({0: 1.0, 1: 1.0}, SIZE, at_least=1.0 + 1e-8),
+        linear_rows({0: 1.0, 1: 1.0}, SIZE, at_most=1.0),
+    ]
+    with pytest.raises(InvalidInput, match="is empty: row 1 of 2, row 2 of 2"):
+        require_inputs(Domain((SIZE,), rows=rows))
+
+
 def test_a_domain_that_only_fractions_satisfy_is_empty() -> None:
     between = [linear_rows({0: 1.0, 1: 1.0}, SIZE, at_least=0.3, at_most=0.7)]
     require_inputs(Domain((SIZE,), rows=between))

@@ -82,6 +82,47 @@ def test_proofs_that_are_not_the_checkpoints_are_refused(problem: Problem, tmp_p
     verify(problem, resume=path, timeout=0.0, **OPTIONS)
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_foreign_file_beside_a_checkpoint_is_left_as_it_was(
+    resumes: bool, problem: Problem, tmp_path: Path
+) -> None:
+    """The name of the proofs follows from that of the checkpoint, and may be somebody's."""
+    path, proof, options = tmp_path / "checkpoint", tmp_path / "proof.cert", {}
+    if resumes:
+        options["resume"] = tmp_path / "earlier"
+        verify(problem, certificate=proof, checkpoint=options["resume"], timeout=0.5, **OPTIONS)
+    proofs_beside(path).write_bytes(b"SQLite format 3\0")
+    with pytest.raises(InvalidInput, match="holds something else; move it away"):
+        verify(problem, certificate=proof, checkpoint=path, timeout=0.5, **OPTIONS, **options)
+    assert proofs_beside(path).read_bytes() == b"SQLite format 3\0"
+
+
+def test_a_foreign_file_in_place_of_the_proofs_is_left_as_it_was(
+    problem: Problem, tmp_path: Path
+) -> None:
+    path, proof = tmp_path / "checkpoint", tmp_path / "proof.cert"
+    verify(problem, certificate=proof, checkpoint=path, timeout=0.5, **OPTIONS)
+    proofs_beside(path).write_bytes(100 * b"else")
+    for options in ({}, {"checkpoint": tmp_path / "later"}):
+        with pytest.raises(InvalidInput, match="does not hold the proofs"):
+            verify(problem, certificate=proof, resume=path, timeout=0.5, **OPTIONS, **options)
+    assert proofs_beside(path).read_bytes() == 100 * b"else"
+    assert not proofs_beside(tmp_path / "later").exists()
+
+
+def test_proofs_of_a_search_that_left_no_checkpoint_are_begun_again(
+    problem: Problem, tmp_path: Path
+) -> None:
+    path, proof = tmp_path / "checkpoint", tmp_path / "proof.cert"
+    verify(problem, certificate=proof, checkpoint=path, timeout=0.2, **OPTIONS)
+    path.unlink()
+    verify(problem, certificate=proof, checkpoint=path, timeout=0.2, **OPTIONS)
+    path.unlink()
+    proofs_beside(path).write_bytes(b"")
+    verify(problem, certificate=proof, checkpoint=path, timeout=0.2, **OPTIONS)
+    verify(problem, certificate=proof, resume=path, timeout=0.2, **OPTIONS)
+
+
 def test_without_proofs_there_is_no_certificate(problem: Problem, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     verify(problem, checkpoint=path, timeout=1.0, **OPTIONS)

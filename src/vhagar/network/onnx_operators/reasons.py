@@ -30,7 +30,7 @@ _ROUNDS = (
     "`vhagar convert FILE -o real.onnx` writes the network without that rounding, or export it "
     "before its quantisation"
 )
-_UNKNOWN = f"is not supported: {_ONLY}, with the operators that docs/networks.md lists"
+_UNKNOWN = f"is not supported: {_ONLY}, of the operators that the documentation lists"
 _RECURRENT = f"is recurrent: its gates multiply values that depend on the input, and {_ONLY}"
 _CONTROL = "chooses which part of the model to run; export the model without control flow"
 

@@ -1,8 +1,9 @@
 """Detect empty domains, with a proof in rational arithmetic.
 
 If multipliers `y` of the rows and `v` of the zonotope make the bound on the support of the domain
-at 0 negative (`support`), no input can satisfy all conditions. A linear program proposes the
-multipliers; the bound is computed from them without rounding. Where the program's solution has a
+at 0 negative (`support`), no input can satisfy all conditions. A row that the ranges contradict is
+found by interval arithmetic, however little is missing; otherwise a linear program proposes the
+multipliers. The bound is computed from them without rounding. Where the program's solution has a
 fraction instead of a whole number `k` to `k + 1`, both sides of it are tried: a domain is empty if
 all parts are.
 """
@@ -20,6 +21,8 @@ from vhagar.perturbation.domain.domain import Domain
 
 # Smaller contradictions, relative to the input range, are not reported.
 _LEAST = 1e-9
+# The smallest tolerance that the solver takes. With its default it overlooks what is below 1e-7.
+_FEASIBLE = 1e-10
 # Parts of a domain with whole numbers that are tried, and what counts as a whole number in an LP.
 _MOST_PARTS, _WHOLE = 64, 1e-6
 
@@ -31,12 +34,27 @@ def require_inputs(domain: Domain) -> None:
     """Refuse a domain whose conditions contradict each other."""
     if domain.rows is None and domain.zonotope is None:
         return
-    found = _contradiction(domain)
+    found = _impossible_row(domain) or _contradiction(domain)
     if found is not None:
         raise InvalidInput(
             f"the domain {domain} is empty: {_together(domain, *found)} contradict each other, "
             "as multipliers prove in rational arithmetic; loosen one of them"
         )
+
+
+def _impossible_row(domain: Domain) -> tuple[Array, Array, bool] | None:
+    """As `_contradiction`, if it takes only one row and the ranges of its entries."""
+    rows = domain.rows
+    for row in range(0 if rows is None else rows.count):
+        assert rows is not None
+        low, high = float(rows.low[row]), float(rows.high[row])
+        least = most = Fraction(0)
+        for k, weight in rows.entries(row).items():
+            ends = [Fraction(weight) * Fraction(float(end[k])) for end in (domain.low, domain.high)]
+            least, most = least + min(ends), most + max(ends)
+        if (low > -np.inf and most < Fraction(low)) or (high < np.inf and least > Fraction(high)):
+            return np.eye(1, rows.count, row)[0], np.zeros(domain.size), False
+    return None
 
 
 def _contradiction(domain: Domain) -> tuple[Array, Array, bool] | None:
@@ -163,7 +181,8 @@ def _solved(domain: Domain) -> tuple[Array | None, Multipliers | None]:
     high = np.concatenate([domain.high, np.zeros(0) if own is None else own.ranges, [np.inf]])
     cost = np.append(np.zeros(size + count), 1.0)
     bounds = np.stack([low, high], axis=1)
-    found = linprog(cost, with_slack, limit[there], bounds=bounds, method="highs")
+    options = {"primal_feasibility_tolerance": _FEASIBLE, "dual_feasibility_tolerance": _FEASIBLE}
+    found = linprog(cost, with_slack, limit[there], bounds=bounds, method="highs", options=options)
     if found.x is None:
         return None, None
     if found.fun <= _LEAST * max(domain.width, domain.magnitude):

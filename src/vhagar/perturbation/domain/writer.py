@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.perturbation.domain.domain import Domain
+from vhagar.runtime.output_files import write_bytes
 
 
 def write_domain(domain: Domain, path: str | Path) -> list[Path]:
@@ -31,12 +33,13 @@ def write_domain(domain: Domain, path: str | Path) -> list[Path]:
         lines.append("[zonotope]")
         for key in ("mean", "components", "ranges", "residual"):
             lines.append(f"{key} = {_named(arrays, path, key, getattr(domain.zonotope, key))}")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if not arrays:
-        return [path]
     beside = path.with_suffix(".npz")
-    np.savez_compressed(beside, **arrays)  # type: ignore[arg-type]
-    return [path, beside]
+    if arrays:
+        content = BytesIO()
+        np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+        write_bytes(beside, content.getvalue())
+    write_bytes(path, "\n".join([*lines, ""]).encode())
+    return [path, beside] if arrays else [path]
 
 
 def _row_lines(domain: Domain) -> list[str]:

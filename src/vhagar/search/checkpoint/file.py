@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.errors import InvalidInput
-from vhagar.result.serialize import open_in_one_step
+from vhagar.runtime.output_files import open_in_one_step
 
 MAGIC, FORMAT = b"VHAGCKPT", 3
 _HEAD = struct.Struct("<8sI32s")

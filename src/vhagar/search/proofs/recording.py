@@ -8,8 +8,8 @@ from pathlib import Path
 
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.result import Run
-from vhagar.result.serialize import check_writable
 from vhagar.runtime.deadline import OutOfTime
+from vhagar.runtime.output_files import check_writable
 from vhagar.search.proofs.review import review
 from vhagar.search.proofs.scratch import Scratch, ScratchState, kept_scratch, scratch_beside
 from vhagar.search.proofs.tree import ProofTree

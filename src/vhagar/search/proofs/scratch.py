@@ -1,7 +1,8 @@
 """Where the proofs of a search are while it goes on: a file without a name, or beside a checkpoint.
 
 It only grows. A checkpoint says how much of it there was, and the SHA-256 of that: what a search
-has written after its last checkpoint is cut off when it is resumed.
+has written after its last checkpoint is cut off when it is resumed. Its name follows from that of
+the checkpoint, so somebody else's file may be there: it is only read until it is known.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from pathlib import Path
 from typing import IO
 
 from vhagar.errors import InvalidInput
-from vhagar.result.serialize import check_writable
+from vhagar.runtime.output_files import check_writable, is_same_file
+
+# How a file beside a checkpoint begins.
+MAGIC = b"VHAGPRFS"
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,10 @@ class Scratch:
         while content := file.read(min(2**20, length - self._length)):
             self._count(content)
 
+    def move_to(self, file: IO[bytes]) -> None:
+        """Go on in another file with the same content, or in the same one opened for writing."""
+        self._file = file
+
     def _count(self, content: bytes) -> None:
         self._hash.update(content)
         self._length += len(content)
@@ -59,6 +67,11 @@ class Scratch:
         """What is there by now; it is on the disk afterwards."""
         self._file.flush()
         os.fsync(self._file.fileno())
+        return self.known
+
+    @property
+    def known(self) -> ScratchState:
+        """What is there by now."""
         return ScratchState(self._length, self._hash.hexdigest())
 
 
@@ -85,13 +98,41 @@ def kept_scratch(checkpoint: Path, resumed: Path | None, state: ScratchState) ->
     """The file beside a checkpoint, with what there was when the `resumed` one was written."""
     path = proofs_beside(checkpoint)
     try:
-        if resumed is not None and os.path.realpath(resumed) != os.path.realpath(checkpoint):
-            shutil.copyfile(proofs_beside(resumed), path)
-        with path.open("w+b" if resumed is None else "r+b") as file:
-            scratch = Scratch(file, state.length)
-            if resumed is not None and scratch.state() != state:
-                raise InvalidInput(f"{path} does not hold the proofs of its checkpoint")
+        if resumed is None:
+            _require_own(path)
+            with path.open("w+b") as file:
+                scratch = Scratch(file)
+                scratch.keep(MAGIC)
+                yield scratch
+            return
+        earlier = proofs_beside(resumed)
+        scratch = _known(earlier, state)
+        if not is_same_file(earlier, path):
+            _require_own(path)
+            shutil.copyfile(earlier, path)
+        with path.open("r+b") as file:
+            scratch.move_to(file)
             file.truncate(state.length)
             yield scratch
     except OSError as error:
         raise InvalidInput(f"cannot use {path}: {error.strerror or error}") from error
+
+
+def _require_own(path: Path) -> None:
+    """Refuse to begin a file where there is one that no search has left."""
+    if path.exists():
+        with path.open("rb") as file:
+            if not MAGIC.startswith(file.read(len(MAGIC))):  # or ended before it
+                raise InvalidInput(
+                    f"{path}, where the proofs are to be kept, holds something else; move it away, "
+                    "or choose another checkpoint"
+                )
+
+
+def _known(path: Path, state: ScratchState) -> Scratch:
+    """The content of a file, if it is the one that its checkpoint speaks of."""
+    with path.open("rb") as file:
+        scratch = Scratch(file, state.length)
+    if scratch.known != state:
+        raise InvalidInput(f"{path} does not hold the proofs of its checkpoint")
+    return scratch
