@@ -96,7 +96,29 @@ def test_it_stays_on_while_its_attacks_become_better(
     assert after(9.0, found(corner, 0.9)) == []
     assert after(13.0, found(corner, 0.9001)) == []  # too little to stay for
     assert after(14.0) == [StopAttack(10.0)]
+    # It has work left, and finds more.
+    assert after(15.0, found(corner, 0.9002)) == [StopAttack(10.0)]
+    assert after(16.0, found(corner, 1.0)) == [StopAttack(10.0), StopAttack(math.inf)]
+    assert after(23.0) == [StopAttack(10.0), StopAttack(math.inf)]
+    assert after(25.0) == [StopAttack(10.0), StopAttack(math.inf), StopAttack(10.0)]
     attack.stop()
+
+
+def test_who_was_told_to_end_for_good_is_not_called_back(corner: Problem) -> None:
+    heard: list[Any] = []
+
+    def reply(job: Any, message: Any) -> Any:
+        heard.append(message)
+        return found(corner, 1.0)
+
+    run, attack = concurrent_attack(corner, ScriptedPool(reply))
+    run.interval.offer_upper(1, 6.0, BoundKind.TWIN)
+    attack.join_when_due()
+    attack.handle(found(corner, 0.9))
+    attack._ends = time.monotonic()
+    attack.join_when_due()
+    attack.finish(until=time.monotonic(), grace=0.1)
+    assert heard == [StopAttack(10.0), StopAttack()]
 
 
 def test_it_stays_no_longer_than_its_time_for_a_witness_of_the_search(

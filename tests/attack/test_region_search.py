@@ -47,6 +47,30 @@ def test_nothing_is_tried_beyond_what_is_possible(corner: Problem) -> None:
         incumbents.best.clear()
 
 
+def test_a_region_that_is_no_better_is_given_up(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The solver of regions hears what their confidence has to exceed."""
+    heard: list[float] = []
+    solve = Simplex.solve
+
+    def noted(simplex: Simplex, *given: Any, enough: float = -np.inf, **more: Any) -> LpAnswer:
+        heard.append(enough)
+        return solve(simplex, *given, enough=enough, **more)
+
+    monkeypatch.setattr(Simplex, "solve", noted)
+    _, regions = _regions(corner)
+    x = np.full(16, 0.3)
+    regions.polish(1, 0, x, np.zeros(0), beyond=5.0)
+    assert 5.0 in heard
+    heard.clear()
+    regions.search_around(1, 0, x, np.zeros(0), beyond=3.5)
+    assert 3.5 in heard
+    heard.clear()
+    regions.search_around(1, 0, x, np.zeros(0))
+    assert max(heard) <= 0.0
+
+
 def test_one_parameter_is_searched_as_well(hidden: Network) -> None:
     """Half the contrast is best; from 0.9 only other values lead there."""
     incumbents, regions = _regions(

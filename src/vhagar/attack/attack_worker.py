@@ -44,6 +44,7 @@ class StopAttack:
     """Tells the attack to stop once it has had `work` seconds of processor time.
 
     Without any, it stops at once. On a busy machine, one that leaves by the clock has hardly begun.
+    The latest message counts: with infinitely much work, it goes on as if it had never been told.
     """
 
     work: float = 0.0

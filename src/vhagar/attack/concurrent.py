@@ -75,9 +75,9 @@ class ConcurrentAttack:
         self._options, self._schedule, self._deadline = options, schedule, deadline
         self._dataset, self._offers = dataset, offers
         self._joins: float | None = time.monotonic() + schedule.after
-        # How long it runs, and when it has had its time. From the first better witness on it has at
-        # least half of it.
-        self._seconds, self._ends = 0.0, math.inf
+        # How long it runs, when it has had its time, and whether it was told so. From the first
+        # better witness on it has at least half of its time.
+        self._seconds, self._ends, self._told = 0.0, math.inf, False
         # When it began, and by how much it has raised the lower bound since it last stayed longer.
         self._begun, self._gained = math.inf, 0.0
         self.hints: dict[int | None, Hints] = {}
@@ -98,6 +98,7 @@ class ConcurrentAttack:
         elif now >= self._ends:
             self._ends = math.inf
             if self.running:
+                self._told = True
                 self._pool.tell(self.name, StopAttack(self._seconds))
         if self._joins is None or now < self._joins:
             return
@@ -129,8 +130,12 @@ class ConcurrentAttack:
         self._gained += gain
         interval, now = self._run.interval, time.monotonic()
         if self._gained >= _WORTH * (interval.upper - interval.lower + self._gained):
-            self._gained = 0.0
-            self._ends = max(self._ends, now + _STAYS_ON * (now - self._begun))
+            self._gained, stays = 0.0, now + _STAYS_ON * (now - self._begun)
+            if self._told and self.running:
+                # It shares the cores, so that it still has work left when it has had its time.
+                self._told, self._ends = False, stays
+                self._pool.tell(self.name, StopAttack(math.inf))
+            self._ends = max(self._ends, stays)
 
     def finish(self, until: float, grace: float, patiently: bool = False) -> None:
         """Wait for the attack; at the time `until`, ask it to end.
@@ -147,6 +152,7 @@ class ConcurrentAttack:
                 break
             if time.monotonic() >= until:
                 told, until = True, time.monotonic() + grace
+                self._told = False  # this time for good
                 self._pool.tell(self.name, StopAttack())
             received = self._pool.next_message(until)
             if received is None:

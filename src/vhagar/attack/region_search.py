@@ -36,7 +36,8 @@ from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.runtime.deadline import NEVER, Deadline
 
 # The smallest and the largest share of the neurons to free.
-_LEAST_FREE, _MOST_FREE = 0.015, 0.9
+# Measured: of larger shares hardly any LP leads to a better region (PERFORMANCE.md).
+_LEAST_FREE, _MOST_FREE = 0.015, 0.3
 # LPs to keep.
 _MOST_MODELS = 16
 # How often to try another value of a piece's one parameter, and its smallest relative distance.
@@ -73,9 +74,17 @@ class RegionSearch:
         self._region_models: OrderedDict[tuple[int | None, _Place], RegionModel] = OrderedDict()
 
     def polish(
-        self, target: int | None, piece_index: int, x: Array, parameters: Array
+        self,
+        target: int | None,
+        piece_index: int,
+        x: Array,
+        parameters: Array,
+        beyond: float = 0.0,
     ) -> AttackFound | None:
-        """The best attack in the region of an input and in the regions that it leads to."""
+        """The best attack in the region of an input and in the regions that it leads to.
+
+        The LP of a region may stop once it is clear that no confidence there is above `beyond`.
+        """
         found: list[AttackFound] = []
 
         def judge(x: Array, parameters: Array) -> float | None:
@@ -87,7 +96,7 @@ class RegionSearch:
 
         with contextlib.suppress(SolverFailure):  # means that nothing is found here
             model = self._region_model(target, piece_index, parameters, x)
-            polish(model, x, parameters, judge)
+            polish(model, x, parameters, judge, known=beyond)
         return max(found, key=lambda attack: attack.confidence, default=None)
 
     def dive(self, target: int | None, piece_index: int, parameters: Array) -> AttackFound | None:
@@ -160,7 +169,8 @@ class RegionSearch:
             region_model.simplex.switch_off(self._random_cuts(region_model, x, parameters))
             answer = region_model.simplex.solve(_most_iterations(region_model))
             if answer.primal is not None and answer.objective > beyond:
-                return self.polish(target, piece_index, *proposed(region_model, answer.primal))
+                near = proposed(region_model, answer.primal)
+                return self.polish(target, piece_index, *near, max(beyond, 0.0))
         return None
 
     def _random_cuts(
