@@ -311,8 +311,9 @@ def test_a_solver_that_refuses_leaves_the_bounds_it_had(
 def test_a_model_that_a_solver_refuses_is_noted(
     problem: Problem, alone: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Boxes of inputs, which need no solver, would close it."""
     monkeypatch.setattr(Simplex, "__init__", refusing(1, Simplex.__init__))
-    result = verify(problem, timeout=PATIENCE, **ALONE)
+    result = verify(problem, timeout=PATIENCE, engine=Bab(inputs=False), **ALONE)
     assert agree(result, alone)
     assert result.status is Status.EXHAUSTED
     assert result.notes == ("a part of the search failed: HiGHS answered kError",)

@@ -9,10 +9,13 @@ import pytest
 
 from vhagar import Bab, Problem, verify
 from vhagar.runtime.deadline import OutOfTime
+from vhagar.search.ceiling import Ceiling, CeilingTime
+from vhagar.search.frontier import Frontier
 from vhagar.search.node_search import NodeSearch
 from vhagar.search.node_selection import Frontiers
+from vhagar.search.node_solver import Explored
 from vhagar.search.rounds import SearchInRounds
-from vhagar.search.worker import AnyTask, CeilingTask
+from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
 
 from ..relaxation.samples import network_of
 from .test_rounds import dense_network
@@ -92,7 +95,55 @@ def test_a_ceiling_that_can_hardly_fall_has_no_time_of_its_own(
     problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
     counts = []
     for share in (0.0, 1.0):  # the second: whatever is known counts as nearly as confident
-        monkeypatch.setattr("vhagar.search.node_selection._LITTLE", share)
+        monkeypatch.setattr("vhagar.search.ceiling._LITTLE", share)
         stopped.after(30, problem)
         counts.append(sum(isinstance(task, CeilingTask) for task in stopped.tasks))
     assert counts[1] < counts[0] / 2
+
+
+def test_a_ceiling_has_half_of_the_time_while_it_bounds_the_answer() -> None:
+    """It begins, and then comes next when it has had less than all others, or less than its share
+    where something better is known."""
+    problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
+    ceiling, time = Ceiling(problem, 2.0, lambda nodes, _: Frontier(nodes)), CeilingTime()
+
+    def is_next(answer: float = 2.0, binds: bool = True, under_way: float = 0.0) -> bool:
+        return time.is_next(ceiling, answer, binds, under_way, in_rounds=False)
+
+    assert is_next()
+    assert not is_next(binds=False)
+    time.spent = 1.0
+    assert not is_next()
+    assert is_next(under_way=1.5)
+    time.on_others = 1.5
+    assert is_next()
+    assert not is_next(answer=1.9, binds=False)  # a quarter of what the others have had
+    time.on_others = 5.0
+    assert is_next(answer=1.9, binds=False)
+    assert not is_next(answer=1.0, binds=False)  # a twentieth
+    ceiling.lower = 1.999  # hardly anything is left to gain
+    assert not is_next()
+
+
+def test_work_is_estimated_in_the_same_way_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LPs for the ceiling are the smaller ones: they count for what they take, not by the task."""
+    found: list[tuple[type[AnyTask], float]] = []
+    plain = SearchWorker.work
+
+    def work(worker: SearchWorker, task: AnyTask, *given: Any, **named: Any) -> Explored:
+        explored = plain(worker, task, *given, **named)
+        found.append((type(task), explored.work))
+        return explored
+
+    monkeypatch.setattr(SearchWorker, "work", work)
+    stopped = Stopped(monkeypatch)
+    problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
+    stopped.after(20, problem)
+    first, found = found, []
+    stopped.after(20, problem)
+    assert found == first
+    each = {
+        kind: [work for of, work in first if of is kind and work]
+        for kind in (SignTask, CeilingTask)
+    }
+    assert np.mean(each[CeilingTask]) < np.mean(each[SignTask])

@@ -248,3 +248,38 @@ def test_boxes_are_ahead_until_something_else_is_known_better() -> None:
     noted: list[bool] = []
     verify(changing(1), engine=_WhoIsAhead(noted), workers=0)
     assert noted == [False, True, False, False]
+
+
+@dataclass(frozen=True)
+class _Shares(CertifiedEngine):
+    """Notes what boxes have had beside 1 second of other work, and again where a better bound is
+    known than theirs."""
+
+    noted: list[float]
+
+    name = "shares"
+
+    def search(self, run: Run, deadline: Deadline) -> bool:
+        frontiers = Search(run, attack=False, inputs=True)._frontiers
+        boxes = frontiers.boxes
+        assert boxes is not None
+        frontiers.step_inputs(lambda: True)
+        self.noted.append(boxes.spent)
+        frontiers._ceiling_time.on_others = 1.0
+        frontiers.step_inputs()
+        self.noted.append(boxes.spent)
+        (target,) = run.problem.targets
+        run.interval.offer_upper(target, 0.999 * run.interval.upper, BoundKind.TWIN)
+        frontiers._ceiling_time.on_others = 1.2
+        frontiers.step_inputs()
+        self.noted.append(boxes.spent)
+        return False
+
+
+def test_in_one_process_boxes_that_bound_the_answer_have_as_much_time_as_all_else() -> None:
+    noted: list[float] = []
+    verify(changing(8), engine=_Shares(noted), workers=0)
+    late, ahead, behind = noted
+    assert late == 0.0
+    assert 1.0 <= ahead < 1.2
+    assert ahead < behind < ahead + 0.2  # a quarter: it has had that, and goes on by a few steps

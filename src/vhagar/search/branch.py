@@ -78,6 +78,11 @@ class Brancher:
         known: Basis | None = self._bases.get(number)
         return None if known is None else known.fitted(region_model.model.layout)
 
+    @property
+    def work(self) -> float:
+        """The work of all LPs so far, of nodes and of strong branching."""
+        return self._work + self._trial_work
+
     def count(self, work: float) -> None:
         """Add the work of a node's LP, of which strong branching may take a share."""
         self._work += work

@@ -26,6 +26,9 @@ from vhagar.search.proofs.log import ProofEvents, Proven, RegionBlocks, RegionNa
 
 # Rounds of sampling before boxes are halved, and then steps for each further round.
 _FIRST_ROUNDS, _ROUND_EVERY = 8, 4
+# Estimated seconds of one step.
+# Measured: 5.4 ms on acasxu_1_9.
+_STEP_SECONDS = 5e-3
 # Seconds between two reports, or a share of all that have passed: each contains the whole tree.
 _REPORT_EVERY, _REPORT_SHARE = 0.3, 0.05
 
@@ -123,16 +126,20 @@ class InputProcess:
         self._record = run.options.certificate is not None
         self._searches: InputSearches | None = None
         self._begun = self._told = 0.0
+        # Estimated seconds of all steps that were asked for by number.
+        self.spent = 0.0
 
     @property
     def is_done(self) -> bool:
         """Whether there is nothing left to do."""
         return self._searches is not None and self._searches.is_done
 
-    def step(self) -> None:
-        """Go on by one step, and report; always the same way."""
+    def step(self, steps: int = 1) -> None:
+        """Go on by some steps, and report; always the same way."""
         with one_blas_thread():
-            self._go_on()
+            for _ in range(steps):
+                self._go_on()
+        self.spent += _STEP_SECONDS * steps
         self.report()
 
     def work(self, seconds: float) -> None:

@@ -79,7 +79,7 @@ class NodeSearch(Search):
             if due and self._can_import_torch(deadline):
                 self._attack_alone(deadline)
                 attacks = False
-            frontiers.step_inputs()
+            frontiers.step_inputs(lambda: deadline.passed)
             if gpu is not None and (nodes := gpu.take(frontiers.signs, _QUANTUM_NODES)):
                 done = gpu.explore(nodes, _QUANTUM_NODES, frontiers.ceiling.upper, deadline)
                 frontiers.take_batch(gpu.name, GpuReport(done, {}))

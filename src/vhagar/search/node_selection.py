@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 
 from vhagar.problem import Target
 from vhagar.result import BoundKind, Run
 from vhagar.search.bounders.gpu.messages import GpuReport
 from vhagar.search.bounders.size import is_large, is_small
-from vhagar.search.ceiling import Ceiling
+from vhagar.search.ceiling import Ceiling, CeilingTime
 from vhagar.search.checkpoint import Checkpoint, SearchState
 from vhagar.search.frontier import MOST_HANDED_OUT, Frontier
 from vhagar.search.input_process import InputProcess, InputsReport
@@ -37,12 +38,9 @@ _BEFORE_CEILING = 3
 # Share of all nodes for the ceiling's search while there is other work, and on small problems the
 # nodes before it gets any: by then, the ceiling is often higher than what is known.
 _CEILING_SHARE, _BEFORE_CEILING_SMALL = 0.2, 50
-# A ceiling that bounds the answer has half of the time. Another one has a share of what the others
-# take: within this factor of the answer the first, beyond it the second.
-_NEAR, _NEAR_CEILING_SHARE, _FAR_CEILING_SHARE = 1.3, 0.25, 0.05
-# A ceiling that can lower the answer by no more than this share has no time of its own. Measured:
-# conv1 `translation([1,3],[1,3])` 4 to 7, 60 s: PERFORMANCE.md, "keeps up with `confidence`".
-_LITTLE = 0.01
+# The time of boxes of inputs in one process, as a share of all others', while they do not bound the
+# answer, and steps between two looks at whether they do.
+_BOXES_SHARE, _BOXES_STEPS = 0.25, 16
 
 
 class Frontiers:
@@ -82,8 +80,7 @@ class Frontiers:
         self._slopes.frontier.known_elsewhere = self._sign_uppers
         # When workers were given their tasks, unless results must be reproducible.
         self._begun: dict[int, float] = {}
-        # What has been spent on the ceiling, and on all else.
-        self._spent_on_ceiling = self._spent_on_others = 0.0
+        self._ceiling_time = CeilingTime()
         self.timed = False
 
     def _frontier_of(self, roots: list[Node], kind: SearchKind) -> Frontier:
@@ -150,23 +147,13 @@ class Frontiers:
         return self.ceiling.upper <= self._run.interval.upper
 
     def _has_time_for_ceiling(self, whole_piece: bool) -> bool:
-        """Whether the ceiling comes next: it has half of the time while it may bound the answer.
-
-        Less would leave the answer above what a search for the maximal confidence alone proves,
-        more would keep the question from getting below it.
-        """
-        others, answer = self._spent_on_others + self._under_way(), self._run.interval.upper
+        """Whether the ceiling comes next by the time that it and all others have had."""
+        time_of, under_way = self._ceiling_time, self._under_way()
         few_nodes = self.signs.explored < self._first_nodes
-        if few_nodes and not (self.timed and others > _HEAD_START):
+        if few_nodes and not (self.timed and time_of.on_others + under_way > _HEAD_START):
             return False
-        if self.ceiling.lower >= (1 - _LITTLE) * answer:
-            return False
-        is_near = self.ceiling.upper <= _NEAR * answer
-        # In rounds a far one keeps up by its nodes: each round takes longer than the one before.
-        far = 0.0 if whole_piece else _FAR_CEILING_SHARE
-        part = _NEAR_CEILING_SHARE if is_near else far
-        unspent = self._spent_on_ceiling < others and self.bounded_by_ceiling
-        return unspent or self._spent_on_ceiling < part * others
+        answer, binds = self._run.interval.upper, self.bounded_by_ceiling
+        return time_of.is_next(self.ceiling, answer, binds, under_way, whole_piece)
 
     def _under_way(self) -> float:
         """Seconds so far of tasks that are not about the ceiling."""
@@ -200,19 +187,23 @@ class Frontiers:
         else:
             self.signs.put_back(name, explored, underway)
         if not underway:
-            self._count_effort(name, kind)
+            self._count_effort(name, kind, explored.work)
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")
         self.announce(BoundKind.SPECTRAL if explored.spectral else BoundKind.TWIN)
 
-    def _count_effort(self, name: int, kind: SearchKind) -> None:
+    def _count_effort(self, name: int, kind: SearchKind, work: float) -> None:
         """Record what a worker's task has taken."""
+        is_first = name not in self._begun
         effort = self._effort(name)
+        # Where results must be reproducible, LPs count for what they are estimated to take: those
+        # for the ceiling may take a tenth of the others'. First bounds take next to nothing.
+        seconds = effort if self.timed else work or (0.0 if is_first else effort)
         if kind is SearchKind.CEILING:
-            self._spent_on_ceiling += effort
+            self._ceiling_time.spent += seconds
         else:
-            self._spent_on_others += effort
+            self._ceiling_time.on_others += seconds
             self._slopes.spent(effort, kind is SearchKind.SLOPES)
 
     def _effort(self, name: int) -> float:
@@ -259,11 +250,20 @@ class Frontiers:
         self.announce()
         return True
 
-    def step_inputs(self) -> None:
-        """Halve boxes of inputs once, always in the same way."""
-        if self.boxes is not None:
-            self.boxes.step()
+    def step_inputs(self, is_late: Callable[[], bool] = lambda: False) -> None:
+        """Halve boxes of inputs once or more, always in the same way.
+
+        They have their share of the time: as much as all else while they bound the answer.
+        """
+        if self.boxes is None:
+            return
+        spent, steps = self._ceiling_time.spent + self._ceiling_time.on_others, 1
+        while not (self._run.interval.closed or is_late() or self.boxes.is_done):
+            self.boxes.step(steps)
             self.announce()
+            share, steps = 1.0 if self.bounded_by_boxes else _BOXES_SHARE, _BOXES_STEPS
+            if self.boxes.spent >= share * spent:
+                break
 
     def last_boxes(self) -> None:
         """Announce the bounds of boxes that have not been reported yet."""

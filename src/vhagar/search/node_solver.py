@@ -25,7 +25,8 @@ class Explored:
 
     `trouble` is the message of a solver that failed; its nodes were closed as they were.
     `logged` is for the certificate, where one is asked for. `floors` say for each target what no
-    bound by slopes can go below. `spectral` if bounds became better by spectral norms.
+    bound by slopes can go below. `spectral` if bounds became better by spectral norms. `work`
+    is the bounder's, in estimated seconds.
     """
 
     open: list[Node]
@@ -35,6 +36,7 @@ class Explored:
     logged: ProofEvents | None = None
     floors: dict[int | None, float] = field(default_factory=dict)
     spectral: bool = False
+    work: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +113,7 @@ class NodeSolver:
         """
         self._closed, self._left, self._spectral = Closed(), [], False
         done, begun, trouble = 0, time.monotonic(), None
+        worked = self._bounder.work
         while len(heap) and done < most_nodes:
             if done and (time.monotonic() - begun > seconds or should_stop()):
                 break
@@ -133,7 +136,10 @@ class NodeSolver:
                     self._close(node)
                 trouble = str(failure)
         logged = self._log.report()
-        return Explored(self._left, self._closed, done, trouble, logged, spectral=self._spectral)
+        work = self._bounder.work - worked
+        return Explored(
+            self._left, self._closed, done, trouble, logged, spectral=self._spectral, work=work
+        )
 
     def _bounded(self, nodes: list[Node]) -> list[tuple[Node, Bound]]:
         """Bound nodes, and return those that stay open, with their new bounds."""

@@ -64,6 +64,11 @@ class CutsFound:
 class AbstractBounder(ABC):
     """One way to bound nodes."""
 
+    @property
+    def work(self) -> float:
+        """Seconds of work so far, estimated in the same way every time; 0 where nobody asks."""
+        return 0.0
+
     def at_once(self, open_nodes: int) -> int:
         """How many nodes to bound together when `open_nodes` are open."""
         return 1
