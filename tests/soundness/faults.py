@@ -1747,14 +1747,14 @@ CUTS = {
     ),
     "a cut that is limited without its pixels": _tested(
         "vhagar.relaxation.lp.cone",
-        "return plus_inputs(state, objective.c, objective.d, size)",
-        "return plus_inputs(state, 0 * objective.c, objective.d, size)",
+        "return plus_inputs(state, objective.c, d, size)",
+        "return plus_inputs(state, 0 * objective.c, d, size)",
         f"{_CONE_SEARCH}::test_cuts_hold_for_every_pair",
     ),
     "a cut that is limited without its perturbed pixels": _tested(
         "vhagar.relaxation.lp.cone",
-        "return plus_inputs(state, objective.c, objective.d, size)",
-        "return plus_inputs(state, objective.c, 0 * objective.d, size)",
+        "return plus_inputs(state, objective.c, d, size)",
+        "return plus_inputs(state, objective.c, 0 * d, size)",
         f"{_CONE_SEARCH}::test_cuts_hold_for_every_pair",
     ),
     "cuts whose perturbed pixels are forgotten": _tested(

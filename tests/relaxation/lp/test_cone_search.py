@@ -76,7 +76,7 @@ def cuts_of(bounds: TwinBounds, rng: Rng, level: float = math.inf) -> list[ConeC
     for units in groups(bounds, 1):
         cone = Cone(bounds, 1, units)
         for k, (a, b) in enumerate(rng.normal(size=(2, 2, len(units)))):
-            c, d = k * rng.normal(size=(2, len(cone.pixels)))
+            c, d = (k * rng.normal(size=len(some)) for some in (cone.pixels, cone.images))
             cut = cone_cut(cone, Objective(a, b, c, d), level, 60)
             found += [] if cut is None else [cut]
     return found
@@ -146,7 +146,7 @@ def test_a_cut_is_nearly_the_maximum_and_below_the_relaxation() -> None:
     units, _ = groups(bounds, 1)
     a, b = rng.normal(size=(2, len(units)))
     cone = Cone(bounds, 1, units)
-    objective = Objective(a, b, *np.zeros((2, len(cone.pixels))))
+    objective = Objective(a, b, np.zeros(len(cone.pixels)), np.zeros(len(cone.images)))
     one, many = (cone_cut(Cone(bounds, 1, units), objective, math.inf, most) for most in (2, 500))
     assert one is not None
     assert many is not None

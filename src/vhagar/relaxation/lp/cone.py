@@ -48,7 +48,8 @@ _MOST_KNOWN = 300_000
 class Objective:
     """What is maximised: `a.y + b.y_p + c.x + d.x_p`, `y` and `y_p` the outputs of a cone's units.
 
-    `x` and `x_p` are the pixels of the cone's part of the piece.
+    `x` and `x_p` are the pixels of the cone's part of the piece; `d` is empty where the image is a
+    function of the input.
     """
 
     a: Array
@@ -107,7 +108,7 @@ class Cone:
         self._deadline = deadline
         self.work = 0.0  # of all searches, in simplex iterations times entries of a node's LP
         # Outputs and inputs in both copies as they were met; `_met` are the latest ones.
-        self._known = np.zeros((0, 2 * size + 2 * len(below.pixels)))
+        self._known = np.zeros((0, 2 * size + len(self.pixels) + len(self.images)))
         self._met: list[Array] = []
 
     @property
@@ -120,13 +121,18 @@ class Cone:
         """The units of the first ReLU layer that the neurons depend on."""
         return self._cone.seen[0]
 
+    @property
+    def images(self) -> Index:
+        """The pixels whose perturbed values are no function of the input; all or none."""
+        return self.pixels if self.prices.image_is_free else self.pixels[:0]
+
     @cached_property
     def _image(self) -> Expression:
-        """The perturbed pixels; 0 where the relaxation leaves them out."""
+        """The perturbed values of `images`."""
         inputs = self._model.inputs
-        if inputs.x_p is not None:
-            return inputs.x_p
-        return constants(np.zeros(len(self.pixels)), inputs.x.matrix.shape[1])
+        if inputs.x_p is None or not len(self.images):
+            return constants(np.zeros(0), inputs.x.matrix.shape[1])
+        return inputs.x_p
 
     @cached_property
     def prices(self) -> PixelPrices:
@@ -179,7 +185,7 @@ class Cone:
             tuple(multipliers),
             self.pixels[used],
             objective.c[used],
-            self.pixels[used_p],
+            self.images[used_p],
             objective.d[used_p],
         )
 
@@ -223,7 +229,8 @@ class Cone:
         def add_pixels(layer: int, state: Backward, size: Array | None) -> Backward:
             if layer != INPUTS:
                 return state
-            return plus_inputs(state, objective.c, objective.d, size)
+            d = objective.d if len(objective.d) else np.zeros(len(objective.c))
+            return plus_inputs(state, objective.c, d, size)
 
         with np.errstate(over="ignore", invalid="ignore"):
             found = twin_bound(

@@ -26,9 +26,9 @@ class PixelPrices:
     def of(self, p: Array, q: Array) -> tuple[Array, Array]:
         """Coefficients on `x` and `x_p` that amount to `(p, q)` on the first layer's inputs.
 
-        Where `x_p` is a function of `x`, all of them are on `x`.
+        Where `x_p` is a function of `x`, all of them are on `x`, and none on `x_p`.
         """
-        if self._image_is_free:
+        if self.image_is_free:
             return self.matrix.T @ p, self.matrix.T @ q
         x = self.inputs.x.matrix
         on_columns = np.zeros(x.shape[1])
@@ -36,7 +36,7 @@ class PixelPrices:
             on_columns += (copy.matrix.T @ factors)[: x.shape[1]]
         squares = np.asarray(x.power(2).sum(axis=1))
         on_x = np.asarray((x @ on_columns) / np.where(squares > 0, squares, 1.0))
-        return on_x, np.zeros(len(on_x))
+        return on_x, np.zeros(0)
 
     def agreed(self, on_x: Array, on_image: Array, shared: Mask) -> tuple[Array, Array]:
         """Of these coefficients, those on what other cones see, too.
@@ -44,7 +44,8 @@ class PixelPrices:
         That are the `shared` pixels and, where one amount is added to all pixels, this amount.
         """
         if not self._moves_at_once:
-            return np.where(shared, on_x, 0.0), np.where(shared, on_image, 0.0)
+            also_in_image = shared if len(on_image) else np.zeros(0, dtype=np.bool_)
+            return np.where(shared, on_x, 0.0), np.where(also_in_image, on_image, 0.0)
         c, d = np.where(shared, on_x + on_image, 0.0), np.zeros(len(shared))
         # The amount is the change of any one pixel.
         d[0] = on_image.sum()
@@ -52,7 +53,7 @@ class PixelPrices:
         return c, d
 
     @cached_property
-    def _image_is_free(self) -> bool:
+    def image_is_free(self) -> bool:
         """Whether the LP has columns for perturbed pixels beside those of the pixels."""
         if self.inputs.x_p is None:
             return False

@@ -113,7 +113,7 @@ class ConeSeparator:
                 if a[units].any() or b[units].any():
                     objective = Objective(a[units], b[units], *self._price(cone, wanted))
                     point = [*(values[units] for values in outputs), x[cone.pixels]]
-                    point.append(x_p[cone.pixels])
+                    point.append(x_p[cone.images])
                     value = float(objective.stacked @ np.concatenate(point))
                     yield _Separation(cone, objective, value)
 
@@ -133,7 +133,7 @@ class ConeSeparator:
             cut = cuts[k]
             if cut.layer == cone.layer and _is_of(cut, cone):
                 on_x[np.searchsorted(cone.pixels, cut.pixels)] -= weights[k] * cut.c
-                on_image[np.searchsorted(cone.pixels, cut.perturbed)] -= weights[k] * cut.d
+                on_image[np.searchsorted(cone.images, cut.perturbed)] -= weights[k] * cut.d
         c, d = cone.prices.agreed(on_x, on_image, pixels[cone.pixels] > 1)
         return -c, -d
 
@@ -160,4 +160,5 @@ def _is_of(cut: ConeCut, cone: Cone) -> bool:
     """Whether a cut, which another process may have found, is about a cone's units and pixels."""
     if not np.array_equal(cut.units, cone.units):
         return False
-    return bool(np.isin(np.concatenate([cut.pixels, cut.perturbed]), cone.pixels).all())
+    sides = (cut.pixels, cone.pixels), (cut.perturbed, cone.images)
+    return all(bool(np.isin(some, every).all()) for some, every in sides)
