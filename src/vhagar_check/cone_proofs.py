@@ -42,8 +42,9 @@ def with_cuts(region: Region, blocks: Iterable[bytes]) -> Region:
             raise Rejected("a block has no cuts, or the region too many")
         reader = Numbers(data)
         for entry in entries:
-            found.append(_read(region, entry, reader))
-            units += sum(map(len, (found[-1].units, found[-1].pixels, found[-1].perturbed)))
+            cut = _read(region, entry, reader)
+            found.append(cut)
+            units += len(cut.units) + len(cut.pixels) + len(cut.perturbed)
             if units > _MOST_UNITS:
                 raise Rejected("the cuts of a region are about too many units and pixels")
         reader.finish()
