@@ -23,7 +23,7 @@ from vhagar_check.regions import Numbers, Region, ascending, from_tables, undeci
 # More than useful cuts have. They limit the work, for every leaf is one evaluation of the formula,
 # and what is kept of a region's cuts: the coefficients of their units.
 _MOST_CUTS, _MOST_UNITS, _MOST_LEAVES, _DEEPEST = 2**16, 2**22, 2**12, 64
-_KEYS = frozenset({"layer", "units", "pixels", "seen", "tree"})
+_KEYS = frozenset({"layer", "units", "pixels", "perturbed", "seen", "tree"})
 # How many leaves are bounded at once.
 _BATCH = 256
 
@@ -42,8 +42,9 @@ def with_cuts(region: Region, blocks: Iterable[bytes]) -> Region:
             raise Rejected("a block has no cuts, or the region too many")
         reader = Numbers(data)
         for entry in entries:
-            found.append(_read(region, entry, reader))
-            units += len(found[-1].units) + len(found[-1].pixels)
+            cut = _read(region, entry, reader)
+            found.append(cut)
+            units += len(cut.units) + len(cut.pixels) + len(cut.perturbed)
             if units > _MOST_UNITS:
                 raise Rejected("the cuts of a region are about too many units and pixels")
         reader.finish()
@@ -63,18 +64,19 @@ def _read(region: Region, entry: Any, reader: Numbers) -> Cut:
         raise Rejected("a cut does not say which neurons have multipliers")
     seen = undecided_among(region.status[: layer + 1], entry["seen"])
     leaves = _leaves(entry["tree"], seen)
-    pixels = ascending(entry.get("pixels", []), region.bounds.piece.domain.size)
-    a, b = (reader.take("<f8", len(units)).astype(np.float64) for _ in "ab")
-    c = reader.take("<f8", len(pixels)).astype(np.float64)
+    size = region.bounds.piece.domain.size
+    pixels, perturbed = (ascending(entry.get(key, []), size) for key in ("pixels", "perturbed"))
+    counts = len(units), len(units), len(pixels), len(perturbed)
+    a, b, c, d = (reader.take("<f8", count).astype(np.float64) for count in counts)
     tables: Tables = []
     for own in seen:
         shape = len(leaves), len(own)
         p, q = (reader.take("<f4", shape[0] * shape[1]).reshape(shape) for _ in "pq")
         tables.append((p.astype(np.float64), q.astype(np.float64)))
-    numbers = a, b, c, *(part for both in tables for part in both)
+    numbers = a, b, c, d, *(part for both in tables for part in both)
     if not all(np.isfinite(part).all() for part in numbers):
         raise Rejected("a cut has numbers that are not finite")
-    cut = Cut(layer, units, a, b, np.inf, pixels, c)
+    cut = Cut(layer, units, a, b, np.inf, pixels, c, perturbed, d)
     return replace(cut, limit=_limit(region, cut, leaves, seen, tables))
 
 
@@ -124,17 +126,18 @@ def _limit(
     if inside is not None:
         part.append(region.bounds.hexagons[cut.layer].take(inside[cut.layer]))
         leaves = [_within(leaf, inside) for leaf in leaves]
-    limit, c = -np.inf, None
-    if len(cut.pixels):
-        c = np.zeros(region.bounds.piece.domain.size)
-        c[cut.pixels] = cut.c
+    limit, on_pixels = -np.inf, None
+    if cut.about_inputs:
+        c, d = np.zeros((2, region.bounds.piece.domain.size))
+        c[cut.pixels], d[cut.perturbed] = cut.c, cut.d
+        on_pixels = c, d
     for begin in range(0, len(leaves), _BATCH):
         rows = slice(begin, begin + _BATCH)
         cases = leaves[rows]
         a, b = np.zeros((2, len(cases), len(part.corners[cut.layer].magnitude)))
         a[:, places], b[:, places] = cut.a, cut.b
         choose = from_tables(region.status, [(p[rows], q[rows]) for p, q in tables], seen, inside)
-        values = part.upper_of_outputs(cut.layer, a, b, choose, cases, c)
+        values = part.upper_of_outputs(cut.layer, a, b, choose, cases, on_pixels)
         limit = max(limit, *np.where(np.isnan(values), np.inf, values).tolist())
     return float(limit) if np.isfinite(limit) else float(np.inf)
 

@@ -144,8 +144,8 @@ class SeenPiece(Piece):
     def support(self, a: Floats, b: Floats) -> Floats:
         return self._piece.support(*map(self._spread, (a, b)))
 
-    def support_with(self, a: Floats, b: Floats, c: Floats) -> Floats:
-        return self._piece.support_with(self._spread(a), self._spread(b), c)
+    def support_with(self, a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
+        return self._piece.support_with(self._spread(a), self._spread(b), c, d)
 
     def _spread(self, coefficients: Floats) -> Floats:
         found = np.zeros((len(coefficients), self._piece.domain.size))

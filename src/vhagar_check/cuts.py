@@ -1,13 +1,13 @@
 """Cuts: linear facts about the outputs of a ReLU layer, and how they join a bound.
 
-A cut says that `a.y + b.y_p + c.x <= limit` for the outputs `y` and `y_p` of some units of a ReLU
-layer in both copies and for some pixels of `x`, for all pairs of a region. So for every weight
-`rho >= 0`
+A cut says that `a.y + b.y_p + c.x + d.x_p <= limit` for the outputs `y` and `y_p` of some units of
+a ReLU layer in both copies and for some pixels of `x` and of `x_p`, for all pairs of a region. So
+for every weight `rho >= 0`
 
-    d.y + e.y_p + f.x  <=  (d - rho a).y + (e - rho b).y_p + (f - rho c).x + rho limit:
+    e.y + f.y_p  <=  (e - rho a).y + (f - rho b).y_p - rho c.x - rho d.x_p + rho limit:
 
-on its way backwards, a bound may take `rho a`, `rho b` and in the end `rho c` off its coefficients
-for that price.
+on its way backwards, a bound may take `rho a`, `rho b` and in the end `rho c`, `rho d` off its
+coefficients for that price.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def _nothing() -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A fact about some units of ReLU layer `layer` and some pixels; an infinite limit says
-    nothing."""
+    """A fact about some units of ReLU layer `layer`, some `pixels` of `x` and some of `x_p`, those
+    `perturbed`; an infinite limit says nothing."""
 
     layer: int
     units: Indices
@@ -41,6 +41,13 @@ class Cut:
     limit: float
     pixels: Indices = field(default_factory=_no_pixels)
     c: Floats = field(default_factory=_nothing)
+    perturbed: Indices = field(default_factory=_no_pixels)
+    d: Floats = field(default_factory=_nothing)
+
+    @property
+    def about_inputs(self) -> bool:
+        """Whether some pixels have coefficients."""
+        return bool(len(self.pixels) or len(self.perturbed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,29 +110,35 @@ class Weighted:
                 right[unit] -= weight * Fraction(on_second)
         return Exact.of_fractions(left), Exact.of_fractions(right), price
 
-    def taken_off_inputs(self, a: Floats, error: Floats, magnitude: float) -> tuple[Floats, Floats]:
-        """Take all cuts off the coefficients on `x`, whose entries are at most `magnitude`."""
-        used = [
-            k for k, cut in enumerate(self.cuts) if len(cut.pixels) and self.weights[:, k].any()
-        ]
+    def taken_off_inputs(
+        self, a: Floats, b: Floats, error: Floats, magnitude: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Take all cuts off the coefficients on `x` and `x_p`, whose entries are at most
+        `magnitude`."""
+        used = [k for k, cut in enumerate(self.cuts) if cut.about_inputs]
+        used = [k for k in used if self.weights[:, k].any()]
         if not used:
-            return a, error
-        a, size = a.copy(), abs(a).sum(axis=1)
+            return a, b, error
+        a, b, size = a.copy(), b.copy(), (abs(a) + abs(b)).sum(axis=1)
         for k in used:
             cut, weight = self.cuts[k], self.weights[:, k]
             a[:, cut.pixels] -= weight[:, None] * cut.c
-            size = size + weight * abs(cut.c).sum()
-        error = error + gamma(2 * len(used) + a.shape[1] + 4) * (size * magnitude)
-        return a, error + 2 * UNDERFLOW * (len(used) + 1) * (a.shape[1] * magnitude)
+            b[:, cut.perturbed] -= weight[:, None] * cut.d
+            size = size + weight * (abs(cut.c).sum() + abs(cut.d).sum())
+        terms = 2 * a.shape[1]
+        error = error + gamma(2 * len(used) + terms + 4) * (size * magnitude)
+        return a, b, error + 2 * UNDERFLOW * (len(used) + 1) * (terms * magnitude)
 
-    def exactly_taken_off_inputs(self, a: Exact) -> Exact:
+    def exactly_taken_off_inputs(self, a: Exact, b: Exact) -> tuple[Exact, Exact]:
         """As `taken_off_inputs`, for the first case, without rounding."""
         weights = zip(self.cuts, self.weights[0].tolist(), strict=True)
-        used = [(cut, Fraction(own)) for cut, own in weights if len(cut.pixels) and own]
+        used = [(cut, Fraction(own)) for cut, own in weights if cut.about_inputs and own]
         if not used:
-            return a
-        left = a.fractions()
+            return a, b
+        left, right = a.fractions(), b.fractions()
         for cut, weight in used:
             for pixel, own in zip(cut.pixels.tolist(), cut.c.tolist(), strict=True):
                 left[pixel] -= weight * Fraction(own)
-        return Exact.of_fractions(left)
+            for pixel, own in zip(cut.perturbed.tolist(), cut.d.tolist(), strict=True):
+                right[pixel] -= weight * Fraction(own)
+        return Exact.of_fractions(left), Exact.of_fractions(right)

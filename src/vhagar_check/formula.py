@@ -109,15 +109,16 @@ class Bounds:
         b: Floats,
         choose: Choose,
         decisions: list[Decisions],
-        c: Floats | None = None,
+        on_pixels: tuple[Floats, Floats] | None = None,
     ) -> Floats:
-        """Upper bounds as in `upper`, on a function of the outputs of a ReLU layer, plus `c.x`.
+        """Upper bounds as in `upper`, on a function of the outputs of a ReLU layer, plus
+        `c.x + d.x_p`.
 
-        `c` has an entry for each pixel of the whole piece.
+        `c` and `d`, those `on_pixels`, have an entry for each pixel of the whole piece.
         """
         with np.errstate(all="ignore"):
             begun = a, b, np.zeros(len(a)), np.zeros(len(a))
-            return self._below(layer + 1, begun, choose, decisions, c=c)[0]
+            return self._below(layer + 1, begun, choose, decisions, on_pixels=on_pixels)[0]
 
     def _upper(
         self,
@@ -140,7 +141,7 @@ class Bounds:
         decisions: list[Decisions],
         added: Added | None = None,
         cuts: Weighted | None = None,
-        c: Floats | None = None,
+        on_pixels: tuple[Floats, Floats] | None = None,
     ) -> tuple[Floats, Floats]:
         """Go on from coefficients on a stage's inputs, a constant and its error."""
         a, b, constant, error = begun
@@ -170,13 +171,14 @@ class Bounds:
             a, b, constant, error = self._through_stage(k - 1, a, b, constant, error)
         magnitude = self.piece.magnitude
         if cuts is not None:
-            a, error = cuts.taken_off_inputs(a, error, magnitude)
-        if c is None:
+            a, b, error = cuts.taken_off_inputs(a, b, error, magnitude)
+        if on_pixels is None:
             total = constant + self._support(a, b, decisions)
         else:
-            size = (abs(a).sum(axis=1) + abs(c).sum()) * magnitude
-            error = error + gamma(len(c) + 4) * size
-            total = constant + self.piece.support_with(a, b, c)
+            c, d = on_pixels
+            size = ((abs(a) + abs(b)).sum(axis=1) + (abs(c) + abs(d)).sum()) * magnitude
+            error = error + gamma(2 * len(c) + 4) * size
+            total = constant + self.piece.support_with(a, b, c, d)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
         # Multipliers can be so large that a sum is infinite: then they prove nothing. Only
         # decisions that leave no point give minus infinity.

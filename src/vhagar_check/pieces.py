@@ -193,9 +193,10 @@ class Piece(ABC):
             return found
         return np.asarray(np.fmin(found, self._inside(self.domain.box, a, b)))
 
-    def support_with(self, a: Floats, b: Floats, c: Floats) -> Floats:
-        """The support of `(a + c, b)`, `c` with an entry for each pixel of the whole piece."""
-        return self.support(a + c, b)
+    def support_with(self, a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
+        """The support of `(a + c, b + d)`, `c` and `d` with an entry for each pixel of the whole
+        piece."""
+        return self.support(a + c, b + d)
 
     def _inside(self, box: Box, a: Floats, b: Floats) -> Floats:
         """A bound on the support over a box of inputs, rounded up: see `box_supports`."""

@@ -103,7 +103,7 @@ def _exact_upper(
         a, b, paid = below
         constant += paid
     if cuts is not None:
-        a = cuts.exactly_taken_off_inputs(a)
+        a, b = cuts.exactly_taken_off_inputs(a, b)
     support = bounds.piece.exact_within(a, b)
     return None if support is None else constant + support
 

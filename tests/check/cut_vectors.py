@@ -73,9 +73,10 @@ def in_cut(change: CutEdit) -> Edit:
 
 
 def _arrays(entry: dict[str, Any], data: bytes) -> tuple[list[np.ndarray], Tables]:
-    units, pixels, leaves = len(entry["units"]), len(entry["pixels"]), entry["tree"].count(0)
-    coefficients = np.frombuffer(data, "<f8", 2 * units + pixels).copy()
-    ends = np.split(coefficients, [units, 2 * units])
+    units, leaves = len(entry["units"]), entry["tree"].count(0)
+    pixels, perturbed = (len(entry.get(key, [])) for key in ("pixels", "perturbed"))
+    coefficients = np.frombuffer(data, "<f8", 2 * units + pixels + perturbed).copy()
+    ends = np.split(coefficients, np.cumsum([units, units, pixels]))
     place, tables = coefficients.nbytes, []
     for seen in entry["seen"]:
         shape, both = (leaves, len(seen)), []

@@ -85,17 +85,18 @@ def block(
     a: np.ndarray,
     b: np.ndarray,
     tables: list[tuple[np.ndarray, np.ndarray]],
-    c: np.ndarray | None = None,
+    *on_pixels: np.ndarray,
     **more: Any,
 ) -> bytes:
     text = json.dumps({"cuts": [entry], **more}).encode()
-    ends = (a, b) if c is None else (a, b, c)
+    ends = a, b, *on_pixels
     parts = [part.astype("<f8").tobytes() for part in ends]
     parts += [part.astype("<f4").tobytes() for both in tables for part in both]
     return struct.pack("<I", len(text)) + text + b"".join(parts)
 
 
 @pytest.mark.parametrize("pixels", [None, [], [0, 2, 5]])
+@pytest.mark.parametrize("perturbed", [None, [1, 2]])
 @pytest.mark.parametrize(
     ("build", "layer", "units"),
     [
@@ -110,6 +111,7 @@ def test_a_limit_holds_for_all_pairs(
     layer: int,
     units: list[int],
     pixels: list[int] | None,
+    perturbed: list[int] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(9)
@@ -118,10 +120,10 @@ def test_a_limit_holds_for_all_pairs(
     entry, a, b, tables = described(own, rng, layer, units, 3)
     assert len(entry["tree"]) == 7
     tables = [tuple(part * rng.uniform(0.5, 1.5, part.shape) for part in both) for both in tables]
-    c = 20 * abs(rng.normal(size=len(pixels or [])))
-    if pixels is not None:
-        entry["pixels"] = pixels
-    (cut,) = with_cuts(own, [block(entry, a, b, tables, c)]).cuts
+    c, d = (20 * abs(rng.normal(size=len(some or []))) for some in (pixels, perturbed))
+    entry |= {} if pixels is None else {"pixels": pixels}
+    entry |= {} if perturbed is None else {"perturbed": perturbed}
+    (cut,) = with_cuts(own, [block(entry, a, b, tables, c, d)]).cuts
     best = -np.inf
     for x, x_p in pairs(own.bounds.piece, rng, 60):
         outputs = (activations(net, part)[layer] for part in (x, x_p))
@@ -130,14 +132,16 @@ def test_a_limit_holds_for_all_pairs(
             for weights, s in zip((a, b), outputs, strict=True)
             for n, c in zip(units, weights, strict=True)
         )
-        exact = x.fractions()
-        value += sum(Fraction(float(k)) * exact[n] for n, k in zip(pixels or [], c, strict=True))
+        for factors, some, image in ((c, pixels, x), (d, perturbed, x_p)):
+            exact = image.fractions()
+            ends = zip(some or [], factors, strict=True)
+            value += sum(Fraction(float(k)) * exact[n] for n, k in ends)
         assert value <= Fraction(cut.limit)
         best = max(best, float(value))
     assert cut.limit < best + 30
     # In the whole network the same is proved as in the part on which the units depend.
     monkeypatch.setattr(Bounds, "around", lambda self, _, neurons: (self, neurons, None))
-    (whole,) = with_cuts(own, [block(entry, a, b, tables, c)]).cuts
+    (whole,) = with_cuts(own, [block(entry, a, b, tables, c, d)]).cuts
     assert whole.limit == pytest.approx(cut.limit, rel=1e-9)
 
 
@@ -185,6 +189,9 @@ FORGERIES: dict[str, tuple[str, Callable[[Entry], None]]] = {
     "pixels out of order": ("not in order", lambda e: e.update(pixels=[1, 0])),
     "a pixel that there is not": ("that there are not", lambda e: e.update(pixels=[10**6])),
     "pixels without coefficients": ("too few", lambda e: e.update(pixels=[0])),
+    "perturbed pixels out of order": ("not in order", lambda e: e.update(perturbed=[1, 0])),
+    "a perturbed pixel that there is not": ("there are not", lambda e: e.update(perturbed=[99])),
+    "perturbed pixels without coefficients": ("too few", lambda e: e.update(perturbed=[0])),
     "another key": ("not understood", lambda e: e.update(limit=-5.0)),
     "too few numbers": ("too few", lambda e: e.update(units=[0, 1, 3])),
 }

@@ -28,7 +28,8 @@ from .test_verdict import forged
 
 
 def small(exact: bool = False) -> Region:
-    """One hidden layer with units of all kinds, three cuts: two with limits, two with pixels."""
+    """One hidden layer with units of all kinds, three cuts: two with limits, two with pixels and
+    two with perturbed ones."""
     rng = np.random.default_rng(1)
     first = Dense(rng.normal(size=(6, 4)), rng.normal(size=6) / 4)
     last = Dense(rng.normal(size=(3, 6)), rng.normal(size=3))
@@ -40,10 +41,12 @@ def small(exact: bool = False) -> Region:
             np.array([0, 3, 5]),
             *rng.normal(size=(2, 3)),
             limit,
-            np.array([1, 2][:pixels]),
+            np.array([1, 2])[:pixels],
             rng.normal(size=pixels),
+            np.array([0, 2])[:perturbed],
+            rng.normal(size=perturbed),
         )
-        for limit, pixels in ((0.7, 2), (np.inf, 1), (-0.3, 0))
+        for limit, pixels, perturbed in ((0.7, 2, 1), (np.inf, 1, 0), (-0.3, 0, 2))
     ]
     return replace(own, status=[status], cuts=tuple(cuts))
 
@@ -72,11 +75,14 @@ def expected(own: Region, vector: np.ndarray, case: Decisions) -> Fraction:
     ends = Exact.of_fractions(p), Exact.of_fractions(q)
     total += sum(end.dot(Exact.of(first.bias)) for end in ends)
     on_x, on_image = (first.exact_backward(end) for end in ends)
-    on_pixels = on_x.fractions()
+    on_pixels, on_perturbed = on_x.fractions(), on_image.fractions()
     for weight, cut in zip(rho, own.cuts, strict=True):
         for n, c in zip(cut.pixels.tolist(), cut.c.tolist(), strict=True):
             on_pixels[n] -= weight * Fraction(c)
-    return total + own.bounds.piece.exact_within(Exact.of_fractions(on_pixels), on_image)
+        for n, d in zip(cut.perturbed.tolist(), cut.d.tolist(), strict=True):
+            on_perturbed[n] -= weight * Fraction(d)
+    inputs = map(Exact.of_fractions, (on_pixels, on_perturbed))
+    return total + own.bounds.piece.exact_within(*inputs)
 
 
 def vectors(count: int) -> np.ndarray:
@@ -235,21 +241,27 @@ def test_what_cuts_lose_to_underflow_is_paid_for(count: int) -> None:
 
 
 def lost_at_inputs(cuts: Weighted, a: np.ndarray, error: float = 0.0) -> tuple[Fraction, Fraction]:
-    """What rounding makes of coefficients on inputs of at most 3, and its bound."""
-    found, bound = cuts.taken_off_inputs(a, np.array([error]), 3.0)
-    right = cuts.exactly_taken_off_inputs(Exact.of(a[0])).fractions()
-    pairs = zip(found[0].tolist(), right, strict=True)
-    return sum(abs(Fraction(own) - exact) for own, exact in pairs) * 3, Fraction(float(bound[0]))
+    """What rounding makes of coefficients on inputs of at most 3, and its bound.
+
+    `x` and `x_p` have the same ones.
+    """
+    *found, bound = cuts.taken_off_inputs(a, a, np.array([error]), 3.0)
+    right = cuts.exactly_taken_off_inputs(Exact.of(a[0]), Exact.of(a[0]))
+    lost = Fraction(0)
+    for copy, exact in zip(found, right, strict=True):
+        pairs = zip(copy[0].tolist(), exact.fractions(), strict=True)
+        lost += sum(abs(Fraction(own) - true) for own, true in pairs) * 3
+    return lost, Fraction(float(bound[0]))
 
 
 @pytest.mark.parametrize("weights", [(0.7,), (7e9 / 3,), (7e-17, 0.7), (0.7, 0.7000001, 7e-17)])
 @pytest.mark.parametrize(("given", "c"), [(1e16 / 3, 0.3), (0.0, 1e16 / 3)])
+@pytest.mark.parametrize("copies", ["x", "x_p", "both"])
 def test_what_is_rounded_at_the_inputs_is_paid_for(
-    given: float, c: float, weights: tuple[float, ...]
+    given: float, c: float, weights: tuple[float, ...], copies: str
 ) -> None:
-    own = np.zeros(0)
     cuts = tuple(
-        Cut(0, np.zeros(0, dtype=np.int64), own, own, 1.0, np.array([1]), np.array([sign * c]))
+        on_pixels(np.array([1]), np.array([sign * c]), copies)
         for sign in (1.0, -1.0, 1.0)[: len(weights)]
     )
     weighted, row = Weighted(cuts, np.array([weights])), given * np.array([[0.0, 1.0, 0.0]])
@@ -258,27 +270,36 @@ def test_what_is_rounded_at_the_inputs_is_paid_for(
     assert lost_at_inputs(weighted, row, 1e20)[1] >= 10**20
     assert (row[0] == given * np.array([0.0, 1.0, 0.0])).all()
     nothing, error = Weighted(cuts, np.zeros((1, len(cuts)))), np.zeros(1)
-    assert nothing.taken_off_inputs(row, error, 3.0) == (row, error)
+    assert nothing.taken_off_inputs(row, row, error, 3.0) == (row, row, error)
+
+
+def on_pixels(pixels: np.ndarray, c: np.ndarray, copies: str) -> Cut:
+    """A cut about pixels alone."""
+    none, own = np.zeros(0, dtype=np.int64), np.zeros(0)
+    on_x = (pixels, c) if copies != "x_p" else (none, own)
+    on_image = (pixels, c) if copies != "x" else (none, own)
+    return Cut(0, none, own, own, 1.0, *on_x, *on_image)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_what_is_lost_to_underflow_at_the_inputs_is_paid_for(count: int) -> None:
-    own = np.zeros(0)
-    pixels = np.array([0, 2]), np.full(2, 1e-200)
-    cut = Cut(0, np.zeros(0, dtype=np.int64), own, own, 0.0, *pixels)
+@pytest.mark.parametrize("copies", ["x", "x_p", "both"])
+def test_what_is_lost_to_underflow_at_the_inputs_is_paid_for(count: int, copies: str) -> None:
+    cut = on_pixels(np.array([0, 2]), np.full(2, 1e-200), copies)
     weighted = Weighted((cut,) * count, np.full((1, count), 1e-200))
     _, allowed = lost_at_inputs(weighted, np.zeros((1, 3)))
-    assert allowed >= count * Fraction(2.0**-1022) * 2 * 3
+    products = 4 if copies == "both" else 2
+    assert allowed >= count * Fraction(2.0**-1022) * products * 3
 
 
 def test_a_weight_of_one_is_a_weight() -> None:
     one, own = np.array([1]), np.array([4.0])
-    cut = Cut(0, one, np.array([2.0]), np.array([3.0]), 5.0, one, own)
+    cut = Cut(0, one, np.array([2.0]), np.array([3.0]), 5.0, one, own, one, 2 * own)
     zeros, zero = np.zeros((1, 3)), np.zeros(1)
     weighted = Weighted((cut,), np.ones((1, 1)))
     a, b, constant, _ = weighted.taken_off(0, zeros, zeros, zero, zero, SIZES)
     assert (a[0, 1], b[0, 1], constant[0]) == (-2.0, -3.0, 5.0)
-    assert weighted.taken_off_inputs(zeros, zero, 1.0)[0][0, 1] == -4.0
+    a, b, _ = weighted.taken_off_inputs(zeros, zeros, zero, 1.0)
+    assert (a[0, 1], b[0, 1]) == (-4.0, -8.0)
 
 
 @pytest.mark.parametrize(
@@ -325,20 +346,22 @@ def test_what_is_allowed_for_rounding_at_the_inputs() -> None:
     nothing."""
     unit, c = np.array([0]), np.array([2.0, -0.5])
     plain = Cut(0, unit, np.ones(1), np.ones(1), 1.0)
-    assert len(plain.pixels) == len(plain.c) == 0
-    cut = Cut(0, unit, np.ones(1), np.ones(1), 1.0, np.array([0, 2]), c)
+    assert len(plain.pixels) == len(plain.c) == len(plain.perturbed) == len(plain.d) == 0
+    given = np.array([0, 2]), c, np.array([3]), np.array([-0.25])
+    cut = Cut(0, unit, np.ones(1), np.ones(1), 1.0, *given)
     weights, error = np.array([[1.0, 3.0, 0.0], [1.0, 0.0, 2.0]]), np.array([0.5, 0.25])
     a = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 1.0, -1.0, 2.0]])
-    found, grown = Weighted((plain, cut, cut), weights).taken_off_inputs(a, error, 3.0)
+    b = a[:, ::-1].copy()
+    found, found_p, grown = Weighted((plain, cut, cut), weights).taken_off_inputs(a, b, error, 3.0)
     weight = weights[:, 1] + weights[:, 2]
     np.testing.assert_array_equal(found, a - weight[:, None] * [2.0, 0.0, -0.5, 0.0])
-    size = abs(a).sum(axis=1) + weight * 2.5
+    np.testing.assert_array_equal(found_p, b - weight[:, None] * [0.0, 0.0, 0.0, -0.25])
+    size = 2 * abs(a).sum(axis=1) + weight * 2.75
     np.testing.assert_array_equal(
-        grown, error + gamma(4 + 4 + 4) * (size * 3.0) + 2 * UNDERFLOW * 3 * (4 * 3.0)
+        grown, error + gamma(4 + 8 + 4) * (size * 3.0) + 2 * UNDERFLOW * 3 * (8 * 3.0)
     )
-    nothing = Cut(0, unit, np.ones(1), np.ones(1), 1.0, np.array([0, 2]), 0.0 * c)
-    _, lost = Weighted((nothing,), np.ones((1, 1))).taken_off_inputs(0 * a[:1], np.zeros(1), 3.0)
-    assert lost.tolist() == [2 * UNDERFLOW * 2 * (4 * 3.0)]
-    kept, same = Weighted((plain,), np.ones((2, 1))).taken_off_inputs(a, error, 3.0)
-    assert kept is a
-    assert same is error
+    nothing, zeros = Cut(0, unit, np.ones(1), np.ones(1), 1.0, np.array([0, 2]), 0.0 * c), 0 * a[:1]
+    lost = Weighted((nothing,), np.ones((1, 1))).taken_off_inputs(zeros, zeros, np.zeros(1), 3.0)
+    assert lost[2].tolist() == [2 * UNDERFLOW * 2 * (8 * 3.0)]
+    kept = Weighted((plain,), np.ones((2, 1))).taken_off_inputs(a, b, error, 3.0)
+    assert all(part is own for part, own in zip(kept, (a, b, error), strict=True))

@@ -367,7 +367,9 @@ def test_parts_of_pieces() -> None:
 
 
 def test_coefficients_on_the_pixels_are_added_before_the_support_is_taken() -> None:
-    (a, b), c = numbers(3), np.array([1.0, -2.0, 0.5])
+    (a, b), c, d = numbers(3), np.array([1.0, -2.0, 0.5]), np.array([-0.25, 3.0, 0.125])
     piece = same(NARROW)
-    np.testing.assert_array_equal(piece.support_with(a, b, c), piece.support(a + c, b))
-    assert (piece.support_with(a, b, c) != piece.support(a, b)).all()
+    right = piece.support(a + c, b + d)
+    np.testing.assert_array_equal(piece.support_with(a, b, c, d), right)
+    for others in ((a, b), (a + c, b), (a, b + d)):
+        assert (right != piece.support(*others)).all()

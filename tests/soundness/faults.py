@@ -1657,7 +1657,7 @@ CUTS = {
     ),
     "a checker that forgets the rounding of cuts at the inputs": _tested(
         "vhagar_check.cuts",
-        "error = error + gamma(2 * len(used) + a.shape[1] + 4) * (size * magnitude)",
+        "error = error + gamma(2 * len(used) + terms + 4) * (size * magnitude)",
         "error = error + 0 * size",
         f"{_CUTS}::test_what_is_rounded_at_the_inputs_is_paid_for",
     ),
@@ -1669,9 +1669,27 @@ CUTS = {
     ),
     "a checker that limits cuts without their pixels": _tested(
         _CONES,
-        "c[cut.pixels] = cut.c",
-        "c[cut.pixels] = 0.0",
+        "c[cut.pixels], d[cut.perturbed] = cut.c, cut.d",
+        "d[cut.perturbed] = cut.d",
         f"{_CONE_TESTS}::test_a_limit_holds_for_all_pairs",
+    ),
+    "a checker that limits cuts without their perturbed pixels": _tested(
+        _CONES,
+        "c[cut.pixels], d[cut.perturbed] = cut.c, cut.d",
+        "c[cut.pixels] = cut.c",
+        f"{_CONE_TESTS}::test_a_limit_holds_for_all_pairs",
+    ),
+    "a checker that takes perturbed pixels for pixels": _tested(
+        "vhagar_check.cuts",
+        "b[:, cut.perturbed] -= weight[:, None] * cut.d",
+        "a[:, cut.perturbed] -= weight[:, None] * cut.d",
+        f"{_CUTS}::test_weights_of_cuts_count_as_the_formula_says",
+    ),
+    "a checker whose exact cuts forget their perturbed pixels": _tested(
+        "vhagar_check.cuts",
+        "right[pixel] -= weight * Fraction(own)",
+        "right[pixel] -= 0 * Fraction(own)",
+        f"{_CUTS}::test_weights_of_cuts_count_as_the_formula_says",
     ),
     "a checker that takes the smallest leaf of a cut": _tested(
         _CONES,
@@ -1735,9 +1753,21 @@ CUTS = {
     ),
     "a cut that is limited without its pixels": _tested(
         "vhagar.relaxation.lp.cone",
-        "return plus_inputs(state, objective.c, size) if layer == INPUTS else state",
-        "return plus_inputs(state, 0 * objective.c, size) if layer == INPUTS else state",
+        "return plus_inputs(state, objective.c, d, size)",
+        "return plus_inputs(state, 0 * objective.c, d, size)",
         f"{_CONE_SEARCH}::test_cuts_hold_for_every_pair",
+    ),
+    "a cut that is limited without its perturbed pixels": _tested(
+        "vhagar.relaxation.lp.cone",
+        "return plus_inputs(state, objective.c, d, size)",
+        "return plus_inputs(state, objective.c, 0 * d, size)",
+        f"{_CONE_SEARCH}::test_cuts_hold_for_every_pair",
+    ),
+    "cuts whose perturbed pixels are forgotten": _tested(
+        "vhagar.relaxation.cone_cuts",
+        "b[:, cut.perturbed] -= factor * cut.d",
+        "b[:, cut.perturbed] -= 0.0 * factor",
+        f"{_CONE_SEARCH}::test_weights_are_added_outward",
     ),
     "cuts whose rounding is forgotten": _tested(
         "vhagar.relaxation.cone_cuts",

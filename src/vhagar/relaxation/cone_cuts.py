@@ -4,12 +4,12 @@ An LP bounds every neuron pair by its own hexagon, although neurons that see the
 cannot all be at the worst corners of their hexagons at once. A *cone cut* says so for one linear
 function of their outputs: over all pairs of a region,
 
-    a . relu(s) + b . relu(t) + c . x <= limit
+    a . relu(s) + b . relu(t) + c . x + d . x_p <= limit
 
 for some units of a ReLU layer. It is proved by branch and bound inside the units' cone of
 influence: a small tree of decided signs, with multipliers of the twin dual at its leaves. The
-coefficients `c` belong to pixels that several groups see: without them, each group could
-choose these pixels for itself.
+coefficients `c` belong to pixels that several groups see, and `d` to what they become: without
+them, each group could choose these pixels, or the amount by which all pixels change, for itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ Split = tuple[int, int, int]
 class ConeCut:
     """A cut and its proof.
 
-    `units` of ReLU layer `layer` have the coefficients `a` and `b`, `pixels` of `x` have `c`.
+    `units` of ReLU layer `layer` have the coefficients `a` and `b`, `pixels` of `x` have `c`, and
+    pixels `perturbed` of `x_p` have `d`.
     `tree` lists the proof's nodes in preorder, the child with the negative sign first; a leaf is
     None. `seen[k]` are the undecided units of layer k in the cone, for all layers up to `layer`,
     and `multipliers[k]` their `(p, q)`, each `(leaves, len(seen[k]))` in float32. The `limit` is
@@ -49,6 +50,13 @@ class ConeCut:
     multipliers: tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
     pixels: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     c: Array = field(default_factory=lambda: np.zeros(0))
+    perturbed: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    d: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def terms(self) -> int:
+        """How many numbers have coefficients, each copy's output counted once for both."""
+        return len(self.units) + len(self.pixels) + len(self.perturbed)
 
 
 _numbers = itertools.count()
@@ -72,8 +80,8 @@ class ConeCuts:
 class WeightedCuts:
     """Cuts of a region with weights `(rows, cuts)` that are at least 0, in a bound.
 
-    For all pairs, `weight * (limit - a . relu(s) - b . relu(t) - c . x) >= 0`; so it may be added
-    to what is bounded.
+    For all pairs, `weight * (limit - a . relu(s) - b . relu(t) - c . x - d . x_p) >= 0`; so it may
+    be added to what is bounded.
     """
 
     cuts: Sequence[ConeCut]
@@ -109,18 +117,20 @@ class WeightedCuts:
         return Backward(a, b, constant, error)
 
     def _to_inputs(self, state: Backward, size: Array | None) -> Backward:
-        chosen = [k for k, cut in enumerate(self.cuts) if len(cut.pixels)]
+        chosen = [k for k, cut in enumerate(self.cuts) if cut.terms > len(cut.units)]
         chosen = [k for k in chosen if self.weights[:, k].any()]
         if not chosen:
             return state
-        a, weight = state.a.copy(), abs(state.a)
+        a, b, weight = state.a.copy(), state.b.copy(), abs(state.a) + abs(state.b)
         for k in chosen:
             cut, factor = self.cuts[k], self.weights[:, k, None]
             a[:, cut.pixels] -= factor * cut.c
+            b[:, cut.perturbed] -= factor * cut.d
             weight[:, cut.pixels] += factor * abs(cut.c)
+            weight[:, cut.perturbed] += factor * abs(cut.d)
         error = state.error
         if size is not None:
             error = error + unit(2 * len(chosen) + 2, a) * (weight @ size)
             lost = 2.0**-1000 * (1.0 + float(size.sum()))
             error = error + lost * (1.0 + self.weights.sum(axis=1))
-        return Backward(a, state.b, state.constant, error)
+        return Backward(a, b, state.constant, error)

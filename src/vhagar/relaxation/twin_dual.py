@@ -126,12 +126,13 @@ def backward(
     return state
 
 
-def plus_inputs(state: Backward, c: Array, size: AnyArray | None) -> Backward:
-    """The state with `c` `(size,)` added to each row's coefficients on `x`."""
+def plus_inputs(state: Backward, c: Array, d: Array, size: AnyArray | None) -> Backward:
+    """The state with `c` and `d` `(size,)` added to each row's coefficients on `x` and `x_p`."""
     error = state.error
     if size is not None:
-        error = error + unit(2, state.a) * ((abs(state.a) + abs(c)) @ size)
-    return Backward(state.a + c, state.b, state.constant, error)
+        weight = abs(state.a) + abs(state.b) + abs(c) + abs(d)
+        error = error + unit(2, state.a) * (weight @ size)
+    return Backward(state.a + c, state.b + d, state.constant, error)
 
 
 def through_stage(

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from vhagar import Network, Problem
+from vhagar.array_types import Array
 from vhagar.errors import SolverFailure
 from vhagar.network import Affine, Relu, SparseAffine
 from vhagar.relaxation.cone_cuts import ConeCut, Split, WeightedCuts
@@ -18,6 +19,7 @@ from vhagar.relaxation.lp import cone_separation
 from vhagar.relaxation.lp.cone import Cone, Objective
 from vhagar.relaxation.lp.cone_search import cone_cut, groups
 from vhagar.relaxation.lp.cone_separation import ConeSeparator
+from vhagar.relaxation.lp.node_bound import Wanted
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.relaxation.twin_dual import INPUTS, Backward
 from vhagar.solver.linear_model import LinearArrays
@@ -74,8 +76,8 @@ def cuts_of(bounds: TwinBounds, rng: Rng, level: float = math.inf) -> list[ConeC
     for units in groups(bounds, 1):
         cone = Cone(bounds, 1, units)
         for k, (a, b) in enumerate(rng.normal(size=(2, 2, len(units)))):
-            c = k * rng.normal(size=len(cone.pixels))
-            cut = cone_cut(cone, Objective(a, b, c), level, 60)
+            c, d = (k * rng.normal(size=len(some)) for some in (cone.pixels, cone.images))
+            cut = cone_cut(cone, Objective(a, b, c, d), level, 60)
             found += [] if cut is None else [cut]
     return found
 
@@ -85,7 +87,8 @@ def value_of(cut: ConeCut, network: Network, exact: ExactNetwork, pair: Pair) ->
     inputs = pair.exact, pair.exact_p
     first, second = (outputs(exact(x), network, cut.layer) for x in inputs)
     found = rationals(cut.a) @ first[cut.units] + rationals(cut.b) @ second[cut.units]
-    return Fraction(found + rationals(cut.c) @ pair.exact[cut.pixels])
+    found += rationals(cut.c) @ pair.exact[cut.pixels]
+    return Fraction(found + rationals(cut.d) @ pair.exact_p[cut.perturbed])
 
 
 def outputs(values: Values, network: Network, layer: int) -> np.ndarray:
@@ -143,7 +146,7 @@ def test_a_cut_is_nearly_the_maximum_and_below_the_relaxation() -> None:
     units, _ = groups(bounds, 1)
     a, b = rng.normal(size=(2, len(units)))
     cone = Cone(bounds, 1, units)
-    objective = Objective(a, b, np.zeros(len(cone.pixels)))
+    objective = Objective(a, b, np.zeros(len(cone.pixels)), np.zeros(len(cone.images)))
     one, many = (cone_cut(Cone(bounds, 1, units), objective, math.inf, most) for most in (2, 500))
     assert one is not None
     assert many is not None
@@ -247,36 +250,92 @@ def test_bounds_with_cuts_hold(text: str, clip: bool, monkeypatch: pytest.Monkey
     assert lower or text.startswith(("occlusion", "contrast([0.001", "brightness([0.1"))
 
 
-def with_some_cuts(problem: Problem) -> tuple[float, set[int]]:
-    """A bound with three rounds of cuts, and the pixels that these have coefficients on."""
+def with_some_cuts(problem: Problem) -> tuple[float, set[int], set[int]]:
+    """A bound with three rounds of cuts, and the pixels that these have coefficients on, in either
+    copy."""
     model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
     found = model.evaluate((), math.inf)
     for _ in range(3):
         if found.complete and model.separate(found.answer, 1e-3, 0.0):
             found = model.evaluate((), found.upper)
-    return found.upper, {int(pixel) for cut in model.formula.cuts.cuts for pixel in cut.pixels}
+    cuts = model.formula.cuts.cuts
+    pixels = (getattr(cut, name) for name in ("pixels", "perturbed") for cut in cuts)
+    named = [set(part.tolist()) for part in pixels]
+    return found.upper, set().union(*named[: len(cuts)]), set().union(*named[len(cuts) :])
 
 
-@pytest.mark.parametrize("text", ["brightness([0,0.3])", "occlusion(1,1,1)"])
-def test_cuts_agree_about_pixels_that_two_groups_see(
-    text: str, monkeypatch: pytest.MonkeyPatch
+def without_prices(patch: pytest.MonkeyPatch, copies: tuple[int, ...] = (0, 1)) -> None:
+    """Cuts have no coefficients on the pixels of some copies."""
+    price = ConeSeparator._price
+
+    def some(self: ConeSeparator, cone: Cone, wanted: Wanted) -> tuple[Array, ...]:
+        given = price(self, cone, wanted)
+        return tuple(0.0 * part if k in copies else part for k, part in enumerate(given))
+
+    patch.setattr(ConeSeparator, "_price", some)
+
+
+@pytest.mark.parametrize(
+    ("text", "clip", "shared", "expected", "perturbed"),
+    [
+        ("occlusion(1,1,1)", True, 1, {2, 3}, set()),
+        # The first pixel of each group says how much all pixels change.
+        ("brightness([0,0.3])", False, 1, {0, 2, 3}, {0, 2}),
+        ("brightness([0,0.3])", False, 0, {0, 3}, {0, 3}),
+        ("brightness([0,0.3])", True, 1, {2, 3}, {2, 3}),
+        ("contrast([1,2])", True, 1, {2, 3}, {2, 3}),
+    ],
+)
+def test_cuts_agree_about_what_two_groups_see(
+    text: str,
+    clip: bool,
+    shared: int,
+    expected: set[int],
+    perturbed: set[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each group sees four of six pixels, and both the two in the middle."""
+    """Each group sees three of six pixels, and the `shared` next ones of the other's."""
     monkeypatch.setattr(cone_separation, "_LARGEST_PART", math.inf)
     monkeypatch.setattr(cone_separation, "may_help", lambda bounds: True)
-    lower = 0
+    lower, fewer = 0, 0
     for seed in range(8):
-        network = halves(np.random.default_rng(seed), shared=1)
-        problem = Problem(network, perturbation=text, source=0, targets=1, clip=False)
-        with_prices, seen = with_some_cuts(problem)
-        assert seen <= {2, 3}
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                ConeSeparator, "_price", lambda self, cone, wanted: np.zeros(len(cone.pixels))
-            )
-            without, _ = with_some_cuts(problem)
-        lower += bool(seen) and with_prices < without - 1e-3
+        network = halves(np.random.default_rng(seed), shared=shared)
+        problem = Problem(network, perturbation=text, source=0, targets=1, clip=clip)
+        with_prices, pixels, images = with_some_cuts(problem)
+        assert pixels <= expected
+        assert images <= perturbed
+        for copies in ((0, 1), (1,)):
+            with monkeypatch.context() as patch:
+                without_prices(patch, copies)
+                without, _, others = with_some_cuts(problem)
+            assert not others
+            better = bool(pixels | images) and with_prices < without - 1e-3
+            lower, fewer = lower + (better and len(copies) == 2), fewer + better
     assert lower
+    # Where the image is a function of the input, the second case is the plain one.
+    assert fewer > lower or not perturbed
+
+
+@every_perturbation
+@pytest.mark.parametrize("shared", [0, 1])
+def test_prices_amount_to_what_they_stand_for(text: str, clip: bool, shared: int) -> None:
+    rng = np.random.default_rng(13)
+    for bounds in bounds_of(halves(rng, shared=shared), text, clip):
+        units, _ = groups(bounds, 1)
+        prices = Cone(bounds, 1, units).prices
+        inputs = prices.inputs
+        p, q = rng.normal(size=(2, prices.matrix.shape[0]))
+        on_x, on_image = prices.of(p, q)
+        if inputs.x_p is None or not on_image.any():
+            assert not on_image.any()
+            continue
+        columns = rng.uniform(size=inputs.x_p.matrix.shape[1])
+        bias = inputs.first.value(0 * columns) - prices.matrix @ inputs.x.value(0 * columns)
+        right = p @ (inputs.first.value(columns) - bias)
+        right += q @ (inputs.second.value(columns) - bias)
+        x, x_p = inputs.x.value(columns), inputs.x_p.value(columns)
+        for factors in ((on_x, on_image), prices.agreed(on_x, on_image, np.ones(len(x), bool))):
+            assert factors[0] @ x + factors[1] @ x_p == pytest.approx(right)
 
 
 def test_weights_are_added_outward() -> None:
@@ -293,8 +352,10 @@ def test_weights_are_added_outward() -> None:
                 *((),) * 3,
                 units[:pixels],
                 scale * rng.normal(size=pixels),
+                units[pixels:],
+                scale * rng.normal(size=4 - pixels),
             )
-            for pixels in (0, 1, 3)
+            for pixels in (0, 1, 4)
         ]
         weights = abs(rng.normal(size=(5, 3)))
         a, b = scale * rng.normal(size=(2, 5, 4))
@@ -316,10 +377,13 @@ def test_weights_are_added_outward() -> None:
             )
             after += Fraction(float(state.constant[row])) + Fraction(float(state.error[row]))
             assert exact <= after
-            exact = rationals(a[row]) @ rationals(z)
+            exact = rationals(a[row]) @ rationals(z) + rationals(b[row]) @ rationals(z_p)
             for cut, weight in zip(cuts, weights[row], strict=True):
-                exact -= Fraction(float(weight)) * (rationals(cut.c) @ rationals(z)[cut.pixels])
-            after = rationals(at_inputs.a[row]) @ rationals(z)
+                value = rationals(cut.c) @ rationals(z)[cut.pixels]
+                value += rationals(cut.d) @ rationals(z_p)[cut.perturbed]
+                exact -= Fraction(float(weight)) * value
+            left, right = rationals(at_inputs.a[row]), rationals(at_inputs.b[row])
+            after = left @ rationals(z) + right @ rationals(z_p)
             assert abs(exact - after) <= Fraction(float(at_inputs.error[row]))
     assert WeightedCuts(cuts, weights).to(0, state, size) is state
 

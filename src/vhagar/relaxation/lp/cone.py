@@ -16,12 +16,14 @@ from scipy import sparse
 
 from vhagar.array_types import Array, Index
 from vhagar.network import SparseAffine
+from vhagar.perturbation.relaxed import Expression, constants
 from vhagar.relaxation.arrays import distinct
 from vhagar.relaxation.cone_cuts import ConeCut, Split
 from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.influence_cones import RelaxedCone, relaxed_cone
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.cone_branching import ConePseudocosts
+from vhagar.relaxation.lp.cone_prices import PixelPrices
 from vhagar.relaxation.lp.cone_signs import ConeSigns, undecided_signs
 from vhagar.relaxation.lp.lambda_model import PairModel
 from vhagar.relaxation.stages import Stage, magnitudes_of
@@ -44,18 +46,20 @@ _MOST_KNOWN = 300_000
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What is maximised: `a.y + b.y_p + c.x`, `y` and `y_p` the outputs of a cone's units.
+    """What is maximised: `a.y + b.y_p + c.x + d.x_p`, `y` and `y_p` the outputs of a cone's units.
 
-    `x` are the pixels of the cone's part of the piece.
+    `x` and `x_p` are the pixels of the cone's part of the piece; `d` is empty where the image is a
+    function of the input.
     """
 
     a: Array
     b: Array
     c: Array
+    d: Array
 
     @property
     def stacked(self) -> Array:
-        return np.concatenate([self.a, self.b, self.c])
+        return np.concatenate([self.a, self.b, self.c, self.d])
 
 
 # The signs that were decided on the way to a node; units are counted within the cone.
@@ -103,8 +107,8 @@ class Cone:
         self._simplex = Simplex(self._model.arrays, 0, self._model.region_rows, deadline)
         self._deadline = deadline
         self.work = 0.0  # of all searches, in simplex iterations times entries of a node's LP
-        # Outputs in both copies, and the inputs that they were met at; `_met` are the latest ones.
-        self._known = np.zeros((0, 2 * size + len(below.pixels)))
+        # Outputs and inputs in both copies as they were met; `_met` are the latest ones.
+        self._known = np.zeros((0, 2 * size + len(self.pixels) + len(self.images)))
         self._met: list[Array] = []
 
     @property
@@ -117,18 +121,23 @@ class Cone:
         """The units of the first ReLU layer that the neurons depend on."""
         return self._cone.seen[0]
 
-    def price(self, p: Array, q: Array) -> Array:
-        """Coefficients on the pixels that amount to `(p, q)` on the first layer's pre-activations.
+    @property
+    def images(self) -> Index:
+        """The pixels whose perturbed values are no function of the input; all or none."""
+        return self.pixels if self.prices.image_is_free else self.pixels[:0]
 
-        Where a pixel's image is no function of the pixel, they are the best of its relaxation.
-        """
-        inputs, width = self._model.inputs, self._model.inputs.x.matrix.shape[1]
-        on_columns = np.zeros(width)
-        for factors, copy in ((p, inputs.first), (q, inputs.second)):
-            on_columns += (copy.matrix.T @ factors)[:width]
-        x = inputs.x.matrix
-        squares = np.asarray(x.power(2).sum(axis=1))
-        return np.asarray((x @ on_columns) / np.where(squares > 0, squares, 1.0))
+    @cached_property
+    def _image(self) -> Expression:
+        """The perturbed values of `images`."""
+        inputs = self._model.inputs
+        if inputs.x_p is None or not len(self.images):
+            return constants(np.zeros(0), inputs.x.matrix.shape[1])
+        return inputs.x_p
+
+    @cached_property
+    def prices(self) -> PixelPrices:
+        """What the pixels cost the neurons."""
+        return PixelPrices(self._model.inputs, self._cone.stages[0].matrix())
 
     @property
     def undecided(self) -> int:
@@ -164,7 +173,7 @@ class Cone:
             seen.append(neurons[places[order]])
             multipliers.append((p.astype(np.float32), q[:, order].astype(np.float32)))
         named = tuple(None if split is None else self._named(split) for split in tree)
-        used = np.flatnonzero(objective.c)
+        used, used_p = np.flatnonzero(objective.c), np.flatnonzero(objective.d)
         return ConeCut(
             self.layer,
             self.units,
@@ -176,6 +185,8 @@ class Cone:
             tuple(multipliers),
             self.pixels[used],
             objective.c[used],
+            self.images[used_p],
+            objective.d[used_p],
         )
 
     def _named(self, split: Split) -> Split:
@@ -216,7 +227,10 @@ class Cone:
         start = np.tile(objective.a, (len(duals), 1)), np.tile(objective.b, (len(duals), 1))
 
         def add_pixels(layer: int, state: Backward, size: Array | None) -> Backward:
-            return plus_inputs(state, objective.c, size) if layer == INPUTS else state
+            if layer != INPUTS:
+                return state
+            d = objective.d if len(objective.d) else np.zeros(len(objective.c))
+            return plus_inputs(state, objective.c, d, size)
 
         with np.errstate(over="ignore", invalid="ignore"):
             found = twin_bound(
@@ -240,8 +254,8 @@ class Cone:
     def cost(self, objective: Objective) -> tuple[Array, float]:
         """The function of the LP's columns that is maximised, and its constant."""
         cost, constant, model = np.zeros(self._model.model.column_count), 0.0, self._model
-        parts = (objective.a, model.first), (objective.b, model.second)
-        for factors, copy in (*parts, (objective.c, model.inputs.x)):
+        outputs = (objective.a, model.first), (objective.b, model.second)
+        for factors, copy in (*outputs, (objective.c, model.inputs.x), (objective.d, self._image)):
             cost[: copy.matrix.shape[1]] += copy.matrix.T @ factors
             constant += float(copy.constant @ factors)
         return cost, constant
@@ -270,7 +284,8 @@ class Cone:
             for hexagons, (matrix, bias) in zip(self._cone.hexagons, self._dense, strict=True):
                 values = matrix @ hexagons.after(values) + bias
             outputs.append(values)
-        point = np.concatenate([*outputs, self._model.inputs.x.value(primal)])
+        inputs = self._model.inputs.x.value(primal), self._image.value(primal)
+        point = np.concatenate([*outputs, *inputs])
         self._met.append(point)
         return float(objective.stacked @ point)
 

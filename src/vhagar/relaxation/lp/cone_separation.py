@@ -101,7 +101,9 @@ class ConeSeparator:
         return [cut for cut in found if cut is not None]
 
     def _separations(self, primal: Array, wanted: Wanted) -> Iterator[_Separation]:
-        x = self._model.inputs.x.value(primal)
+        inputs = self._model.inputs
+        x = inputs.x.value(primal)
+        x_p = x if inputs.x_p is None else inputs.x_p.value(primal)
         for layer, (a, b) in wanted.outputs.items():
             outputs = [copy.value(primal) for copy in self._model.leaving[layer]]
             for cone in self._cones_of(layer):
@@ -109,28 +111,31 @@ class ConeSeparator:
                     continue
                 units = cone.units
                 if a[units].any() or b[units].any():
-                    c = self._price(cone, wanted)
-                    objective = Objective(a[units], b[units], c)
+                    objective = Objective(a[units], b[units], *self._price(cone, wanted))
                     point = [*(values[units] for values in outputs), x[cone.pixels]]
+                    point.append(x_p[cone.images])
                     value = float(objective.stacked @ np.concatenate(point))
                     yield _Separation(cone, objective, value)
 
-    def _price(self, cone: Cone, wanted: Wanted) -> Array:
-        """Prices of the pixels that other cones see, too: what each costs the bound, negated.
+    def _price(self, cone: Cone, wanted: Wanted) -> tuple[Array, Array]:
+        """Prices of what other cones see, too: what it costs the bound, negated; on `x` and `x_p`.
 
-        A cut for these prices agrees with the cuts of other cones about the pixels: where the cone
-        gains by a pixel, another one loses.
+        A cut for these prices agrees with the cuts of other cones about the pixels that they share,
+        and about the amount by which all pixels change: where the cone gains by it, another one
+        loses.
         """
         units, pixels = self._seen[cone.layer]
         share = 1.0 / np.maximum(units[cone.first_units], 1.0)
         p, q = (part[cone.first_units] * share for part in wanted.first)
-        price = cone.price(p, q)
+        on_x, on_image = cone.prices.of(p, q)
         cuts, weights = wanted.weights.cuts, wanted.weights.weights[0]
         for k in np.flatnonzero(weights).tolist():
             cut = cuts[k]
-            if len(cut.pixels) and cut.layer == cone.layer and _is_of(cut, cone):
-                price[np.searchsorted(cone.pixels, cut.pixels)] -= weights[k] * cut.c
-        return np.where(pixels[cone.pixels] > 1, -price, 0.0)
+            if cut.layer == cone.layer and _is_of(cut, cone):
+                on_x[np.searchsorted(cone.pixels, cut.pixels)] -= weights[k] * cut.c
+                on_image[np.searchsorted(cone.images, cut.perturbed)] -= weights[k] * cut.d
+        c, d = cone.prices.agreed(on_x, on_image, pixels[cone.pixels] > 1)
+        return -c, -d
 
     def _cones_of(self, layer: int) -> list[Cone | None]:
         """The cones of a layer's groups; None where one is too large."""
@@ -155,4 +160,5 @@ def _is_of(cut: ConeCut, cone: Cone) -> bool:
     """Whether a cut, which another process may have found, is about a cone's units and pixels."""
     if not np.array_equal(cut.units, cone.units):
         return False
-    return bool(np.isin(cut.pixels, cone.pixels).all())
+    sides = (cut.pixels, cone.pixels), (cut.perturbed, cone.images)
+    return all(bool(np.isin(some, every).all()) for some, every in sides)

@@ -149,9 +149,12 @@ class RegionModel:
                 part = outputs.matrix[cut.units].T @ factors
                 row[: len(part)] += part
                 limits[place] -= float(outputs.constant[cut.units] @ factors)
-            x = self.model.inputs.x
-            row[: x.matrix.shape[1]] += x.matrix[cut.pixels].T @ cut.c
-            limits[place] -= float(x.constant[cut.pixels] @ cut.c)
+            inputs = self.model.inputs
+            on_inputs = (cut.pixels, cut.c, inputs.x), (cut.perturbed, cut.d, inputs.x_p)
+            for pixels, factors, image in on_inputs:
+                if image is not None:
+                    row[: image.matrix.shape[1]] += image.matrix[pixels].T @ factors
+                    limits[place] -= float(image.constant[pixels] @ factors)
         return sparse.csr_array(rows), limits
 
     @property

@@ -69,7 +69,7 @@ class ConeCutting:
     def has_room(region_model: RegionModel) -> bool:
         """Whether the LP of a region takes more cuts."""
         cuts = region_model.formula.cuts.cuts
-        if sum(len(cut.units) + len(cut.pixels) for cut in cuts) > _MOST_TERMS:
+        if sum(cut.terms for cut in cuts) > _MOST_TERMS:
             return False
         return len(cuts) <= _MOST * region_model.model.model.row_count
 

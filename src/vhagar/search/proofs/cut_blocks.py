@@ -13,8 +13,9 @@ def cut_block(cut: ConeCut) -> bytes:
         "units": cut.units.tolist(),
         "seen": [units.tolist() for units in cut.seen],
         **({"pixels": cut.pixels.tolist()} if len(cut.pixels) else {}),
+        **({"perturbed": cut.perturbed.tolist()} if len(cut.perturbed) else {}),
         "tree": [0 if split is None else [int(part) for part in split] for split in cut.tree],
     }
-    parts = [part.astype("<f8").tobytes() for part in (cut.a, cut.b, cut.c)]
+    parts = [part.astype("<f8").tobytes() for part in (cut.a, cut.b, cut.c, cut.d)]
     parts += [part.astype("<f4").tobytes() for both in cut.multipliers for part in both]
     return with_json({"cuts": [about]}, *parts)
