@@ -27,8 +27,10 @@ from vhagar.relaxation.windows.multipliers import Multipliers, multipliers
 
 # More than the error of a window's bound, relative to the absolute values that are added up.
 _ROUNDING = 2.0**-40
-# Boxes of all trees together, about.
-_MOST_BOXES = 2**17
+# Boxes of all trees together, about; they take 10 s.
+_MOST_BOXES = 2**16
+# Windows may exceed what they reach by a share of it, or of this share of what they are alone.
+_LEAST = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,7 @@ class WindowBounder:
     ) -> WindowProof | None:
         """A bound for a target; None if windows do not apply, or there was no time.
 
-        Windows may exceed what they reach by about this share of it, on average.
+        Windows may exceed what they reach by about this `share` of it, on average.
         """
         windows = self._windows
         if windows is None or should_stop():
@@ -80,7 +82,7 @@ class WindowBounder:
             self._multipliers[target] = multipliers(windows, lead, should_stop)
         found = self._multipliers[target]
         reached = sum(float(values.sum()) for values in found.values)
-        slack = share * max(reached, 0.0) / windows.count
+        slack = share * max(reached, _LEAST * found.alone) / windows.count
         trees = []
         for kind, own, values in zip(windows.kinds, found.of, found.values, strict=True):
             most = math.ceil(_MOST_BOXES * len(kind.numbers) / windows.count)

@@ -76,7 +76,7 @@ class Halving:
             following: list[_Open] = []
             for begin in range(0, len(level), _BATCH):
                 some = level[begin : begin + _BATCH]
-                if len(self._code) > most_boxes or (following and should_stop()):
+                if len(self._code) > most_boxes or (self._code and should_stop()):
                     self._leave(some)
                 else:
                     following += self._halved(some)
