@@ -16,6 +16,7 @@ import pytest
 from vhagar import Problem, Result, verify
 from vhagar.network import onnx_bytes, read_onnx
 from vhagar.relaxation.windows import bound as module
+from vhagar.result import BoundKind
 from vhagar.search.bounders import first_order
 from vhagar.search.branch_and_bound import FirstOrder
 from vhagar.search.search import Search
@@ -70,6 +71,7 @@ def test_bounds_by_windows_are_proved(
     # and a file has rows full of zeros instead of sparse ones.
     weak = text == "brightness([0,0.1])" and build not in ("pooled", "by place")
     assert not weak or "WNDW" in {block.tag for block in scan(path)}
+    assert not weak or BoundKind.WINDOWS in {own.kind for own in result.targets.values()}
     assert not any("certificate" in note for note in result.notes)
 
 
@@ -110,11 +112,11 @@ def _about(key: str, value: Any) -> Callable[[Parts], None]:
     return change
 
 
-def _other_target(parts: Parts) -> None:
+def other_target(parts: Parts) -> None:
     parts[0]["target"] = 2 - parts[0]["target"]
 
 
-def _one_leaf(parts: Parts) -> None:
+def one_leaf(parts: Parts) -> None:
     parts[0]["boxes"], parts[1][3] = [1], np.array([LEAF], np.uint8)
 
 
@@ -139,7 +141,7 @@ FORGERIES: tuple[tuple[Callable[[Parts], None], str], ...] = (
     (_number(2, -1, math.nan), "multiplier"),
     (_number(2, 0, 50.0), "is not proved"),
     (_number(2, -1, -50.0), "is not proved"),
-    (_one_leaf, "is not proved"),
+    (one_leaf, "is not proved"),
     (_codes(lambda code: code[:-1]), "cut off"),
     (_codes(lambda code: [*code, LEAF]), "goes on"),
     (_codes(lambda code: [5, *code[1:]]), "halves an entry"),
@@ -153,7 +155,7 @@ FORGERIES: tuple[tuple[Callable[[Parts], None], str], ...] = (
     (_about("windows", 7), "other windows"),
     (_about("target", 1.0), "no target"),
     (_about("target", 3), "no target"),
-    (_other_target, "another target"),
+    (other_target, "another target"),
     (_about("span", None), "part of a range"),
     (_about("span", [0.0, 0.05]), "another tree or part"),
     (_about("piece", None), "no piece"),
@@ -169,7 +171,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return path, model
 
 
-def windows_of(edit: Callable[[Parts], None]) -> Change:
+def first_proof(edit: Callable[[Parts], None]) -> Change:
     """Edit the first proof by windows."""
 
     def change(blocks: Blocks, head: dict[str, Any]) -> None:
@@ -189,7 +191,7 @@ def test_forgeries_are_refused(
 ) -> None:
     path, model = proved
     with pytest.raises(Rejected, match=why):
-        check(forged(path, windows_of(forge)), model=model)
+        check(forged(path, first_proof(forge)), model=model)
 
 
 def _problem(**entries: Any) -> Change:
@@ -263,3 +265,26 @@ def test_weights_that_may_underflow_are_refused(
     monkeypatch.setattr("vhagar_check.window_proofs.UNDERFLOW", 1e300 * UNDERFLOW * 1e8)
     with pytest.raises(Rejected, match="underflow"):
         check(path, model=model)
+
+
+def test_corners_bound_the_points_of_a_box() -> None:
+    """With terms of both signs, whether pixels are clipped in the box or not."""
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        pixels, units = rng.integers(1, 5), 6
+        ends = np.sort(rng.random((2, pixels + 1)), axis=0)
+        ends[:, -1] *= 0.4
+        weight, bias = 2 * rng.normal(size=(units, pixels)), rng.normal(size=units)
+        lead, on = rng.normal(size=(3, units)), rng.normal(size=(2, 3, pixels))
+        end = rng.choice([1.0, 0.8, math.inf])
+        alike = boxes.Alike(weight, bias, *ends, end, lead, *on)
+        most = boxes.largest(alike, bytes([LEAF]), np.zeros(3))
+        halves = boxes.largest(alike, bytes([pixels, 0, LEAF, LEAF, LEAF]), np.full(3, -1e9))
+        assert (halves <= most).all()
+        part = rng.random((400, pixels + 1))
+        points = ends[0] + np.where(part < 0.7, part / 0.7, part.round()) * (ends[1] - ends[0])
+        x, e = points[:, :-1], points[:, -1:]
+        x_p = np.minimum(x + e, end)
+        s, t = (np.maximum(side @ weight.T + bias, 0.0) for side in (x, x_p))
+        reached = (lead @ (s - t).T - on[0] @ x.T - on[1] @ x_p.T).max(axis=1)
+        assert (reached <= halves + 1e-12).all()

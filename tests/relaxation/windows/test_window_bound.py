@@ -34,8 +34,9 @@ def few_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _any_multipliers(rng: Rng, scale: float, found: Multipliers) -> Multipliers:
+    more = 5 * rng.normal()  # for all windows, which is then paid for once
     of = tuple(
-        (own + scale * rng.normal(size=own.shape)).astype(np.float32).astype(float)
+        (own + scale * (rng.normal(size=own.shape) + more)).astype(np.float32).astype(float)
         for own in found.of
     )
     return replace(found, of=of)

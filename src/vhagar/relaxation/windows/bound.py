@@ -27,7 +27,7 @@ from vhagar.relaxation.windows.multipliers import Multipliers, multipliers
 
 # More than the error of a window's bound, relative to the absolute values that are added up.
 _ROUNDING = 2.0**-40
-# Boxes of all trees together, about; they take 10 s.
+# Boxes of all trees together, about. Measured: 33,000 boxes of 729 windows take 2.5 s.
 _MOST_BOXES = 2**16
 # Windows may exceed what they reach by a share of it, or of this share of what they are alone.
 _LEAST = 0.1

@@ -14,6 +14,7 @@ from vhagar.array_types import Array, Index, Mask
 from vhagar.relaxation.windows.boxes import Boxes, Corners, at_points, corners
 from vhagar.relaxation.windows.kinds import Kind, Windows
 
+# Ends a branch of a tree; other codes are entries.
 LEAF = 255
 # Boxes that are bounded at once.
 _BATCH = 256
