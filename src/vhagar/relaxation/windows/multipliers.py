@@ -21,8 +21,8 @@ from vhagar.relaxation.windows.kinds import Kind, Windows
 
 Singles = NDArray[np.float32]
 
-# Steps for a target. Measured: 100 steps of verivital_avgpool `brightness([0,0.1])` 2 to 3 reach 45.4 at the sample
-# points; without multipliers it is 112.
+# Steps for a target. Measured: 100 steps of verivital_avgpool `brightness([0,0.1])` 2 to 3 reach
+# 45.4 at the sample points; without multipliers it is 112.
 _STEPS = 100
 # The first step, and the temperatures of the first and of the last step: shares of what windows
 # contribute on average without multipliers, at most and in absolute value.
@@ -35,8 +35,8 @@ _PARTS = 4
 class Multipliers:
     """For each kind the multipliers `(windows, 2 * pixels)` of pixels and of their images.
 
-    `values` are the largest values of each kind's windows at the sample points; `alone` is the sum of
-    the largest absolute ones without any multipliers.
+    `values` are the largest values of each kind's windows at the sample points; `alone` is the sum
+    of the largest absolute ones without any multipliers.
     """
 
     of: tuple[Array, ...]
