@@ -42,7 +42,7 @@ _OF_CHECKER = {
     "cone_proofs": "cone_proofs",
     "convention": "convention",
     "cuts": "cuts",
-    "evaluation": "evaluation evaluated_proofs",
+    "evaluation": "evaluation evaluated_proofs window_proofs",
     "exact": "numbers",
     "feature_operators": "graph_refusals",
     "folding": "folding graph",
