@@ -25,6 +25,7 @@ from vhagar_check.proofs import (
     QUADRATIC,
     SPECTRAL,
     TIED,
+    WINDOWS,
     Prover,
 )
 from vhagar_check.quadratic import QuadraticProver
@@ -34,10 +35,14 @@ from vhagar_check.spectral_prover import SpectralProver
 from vhagar_check.statement import Statement
 from vhagar_check.tightenings import tightened
 from vhagar_check.tree import Root
+from vhagar_check.window_proofs import WindowRegion
+from vhagar_check.window_prover import WindowProver
 
 # Processes are started for at least this many bytes of proofs, or this many neurons to bound in
 # all regions together: otherwise starting them takes longer than the proofs.
 _SMALL, _FEW = 2**20, 2000
+# Proofs of whole pieces, with a region of their own: their kind, and what they are called.
+_WHOLE = {"SPEC": (SPECTRAL, "a spectral proof"), "WNDW": (WINDOWS, "a proof by windows")}
 # A region's block, the blocks of its refinements, tightenings or cuts, and those of its proofs.
 ProofGroup = tuple[Block, list[Block], list[Block]]
 Answer = list[tuple[NDArray[np.uint32], Floats]]
@@ -66,7 +71,7 @@ def proof_groups(blocks: list[Block]) -> list[ProofGroup]:
     """Group blocks by region, with its refinements and proofs; drop regions without proofs."""
     groups: list[ProofGroup] = []
     for block in blocks[1:]:
-        if block.tag in ("REGN", "SPEC", "BOXS"):
+        if block.tag in ("REGN", "SPEC", "BOXS", "WNDW"):
             groups.append((block, [], []))
         elif block.tag in ("REFN", "TIGH", "CUTS") and groups and _may_refine(block, groups[-1]):
             groups[-1][1].append(block)
@@ -126,13 +131,13 @@ class Evaluator:
         self._statement = statement
         self._regions = Regions(statement.form, exact)
         self._last: tuple[Block, Region] | None = None
-        self._last_spectral: tuple[Block, SpectralProver] | None = None
+        self._last_whole: tuple[Block, SpectralProver | WindowProver] | None = None
 
     def work(self, task: ProofGroup) -> Answer:
         block, refined, proofs = task
         with self._statement.certificate.open("rb") as file, np.errstate(all="ignore"):
-            if block.tag == "SPEC":
-                return self._spectral(file, block, proofs)
+            if block.tag in _WHOLE:
+                return self._of_a_piece(file, block, proofs)
             if block.tag == "BOXS":
                 return [self._by_boxes(unpack(file, block), unpack(file, part)) for part in proofs]
             if self._last is None or self._last[0] != block:
@@ -153,30 +158,35 @@ class Evaluator:
             raise Rejected("a certificate about one image has cuts")
         return with_cuts(region, (unpack(file, part) for part in cuts))
 
-    def _spectral(self, file: BinaryIO, block: Block, proofs: list[Block]) -> Answer:
-        """Evaluate a SPEC block's proofs: one number for each target, at any node."""
+    def _of_a_piece(self, file: BinaryIO, block: Block, proofs: list[Block]) -> Answer:
+        """Evaluate a SPEC or WNDW block's proofs: one number for each target, at any node."""
+        kind, words = _WHOLE[block.tag]
         if self._statement.image is not None:
-            raise Rejected("a spectral proof says nothing about one image")
-        if self._last_spectral is None or self._last_spectral[0] != block:
-            region = SpectralRegion.read(self._statement.form, unpack(file, block))
-            self._last_spectral = block, SpectralProver(region)
-        prover = self._last_spectral[1]
+            raise Rejected(f"{words} says nothing about one image")
+        if self._last_whole is None or self._last_whole[0] != block:
+            self._last_whole = block, self._whole(block.tag, unpack(file, block))
+        prover = self._last_whole[1]
         answer: Answer = []
         for part in proofs:
             about, data = split_json(unpack(file, part))
             tree, nodes, kinds = self._named(about, data, prover.piece_number)
-            if (kinds != SPECTRAL).any() or len(data) != 5 * len(nodes):
-                raise Rejected("a spectral proof is followed by proofs of another kind")
+            if (kinds != kind).any() or len(data) != 5 * len(nodes):
+                raise Rejected(f"{words} is followed by proofs of another kind")
             for node in nodes.tolist():
                 of_tree, span, _ = self._statement.tree.case(node)
                 if of_tree != tree or span != prover.span:
-                    raise Rejected("a spectral proof is for a node of another tree or part")
+                    raise Rejected(f"{words} is for a node of another tree or part")
             target = self._statement.tree.roots[tree].target
             if target is None:
-                raise Rejected("a spectral proof is for a tree without a target")
+                raise Rejected(f"{words} is for a tree without a target")
             value = prover.upper(self._statement.source, target)
             answer.append((nodes, np.full(len(nodes), value)))
         return answer
+
+    def _whole(self, tag: str, raw: bytes) -> SpectralProver | WindowProver:
+        if tag == "SPEC":
+            return SpectralProver(SpectralRegion.read(self._statement.form, raw))
+        return WindowProver(WindowRegion.read(self._statement.form, raw))
 
     def _by_boxes(self, raw: bytes, proof: bytes) -> tuple[NDArray[np.uint32], Floats]:
         """Evaluate a BOXS block's proof: one number, for the root of its tree."""

@@ -22,7 +22,7 @@ from vhagar_check.layers import HALF_ULP, Floats
 from vhagar_check.rational import exact_upper, rounded_up
 from vhagar_check.regions import EQUAL, PAIR, Region, from_tables
 
-QUICK, MULTIPLIERS, CONTRADICTION, EMPTY, QUADRATIC, SPECTRAL, BOXES, TIED = range(8)
+QUICK, MULTIPLIERS, CONTRADICTION, EMPTY, QUADRATIC, SPECTRAL, BOXES, TIED, WINDOWS = range(9)
 _BATCH = 256
 
 

@@ -4,8 +4,8 @@
     python -m tests.check.kind_vectors rows zonotope
 
 writes these vectors anew, or only those made of the certificates named, and leaves the others
-(`make_vectors`) as they are: boxes of inputs, slopes, changes tied to the input, spectral norms,
-tightenings, cuts, domains with their conditions, and one image.
+(`make_vectors`) as they are: boxes of inputs, windows, slopes, changes tied to the input, spectral
+norms, tightenings, cuts, domains with their conditions, and one image.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from . import test_box_proofs as boxes
 from . import test_quadratic as quadratic
 from . import test_spectral as spectral
 from . import test_tightenings as tightenings
+from . import test_window_proofs as windows
 from .editing import Certificate
 from .make_vectors import VECTORS, _case, _file
 from .test_one_image import another_image, image, written
@@ -75,6 +76,12 @@ def _spectral(folder: Path) -> tuple[Path, Path]:
     return model, path
 
 
+def _by_windows(folder: Path) -> tuple[Path, Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        _, path, model = windows.certified(folder, patch)
+    return model, path
+
+
 def _over_a_domain(text: str) -> Make:
     def make(folder: Path) -> tuple[Path, Path]:
         low = np.zeros((1, 4, 4))
@@ -106,6 +113,7 @@ VALID: dict[str, tuple[str, Make]] = {
     "slopes": ("sixteen_inputs", _by_slopes),
     "tied": ("sixteen_inputs", _tied),
     "spectral": ("spectral", _spectral),
+    "window by window": ("two_by_two", _by_windows),
     "tightened": ("twelve_inputs", tightenings.certified_in),
     "domain": ("sixteen_inputs", _over_a_domain("linf(0.1)")),
     "domain brightness": ("sixteen_inputs", _over_a_domain("brightness([0,0.1])")),
@@ -163,6 +171,13 @@ INVALID: dict[str, tuple[str, Change]] = {
     "tied, other multipliers": ("tied", quadratic.times(1.0, 0.2)),
     "tied, of other inputs": ("tied", _problem(input_range=[-0.5, 1.0])),
     "spectral, a smaller claim": ("spectral", quadratic.lowered(1e-4)),
+    "window by window, a smaller claim": ("window by window", windows.lowered),
+    "window by window, one box": ("window by window", windows.first_proof(windows.one_leaf)),
+    "window by window, without the clip": ("window by window", _problem(clip=False)),
+    "window by window, another target": (
+        "window by window",
+        windows.first_proof(windows.other_target),
+    ),
     "spectral, of more change": ("spectral", _problem(perturbation="linf(0.06)")),
     "domain, a wider one": ("domain", _domain("upper", 3, 1.0)),
     "domain, all inputs": ("domain", _everywhere),

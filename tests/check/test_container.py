@@ -27,6 +27,7 @@ LIMITS = {
     b"TIGH": 2**28,
     b"CUTS": 2**24,
     b"BOXS": 2**28,
+    b"WNDW": 2**28,
     b"PROF": 2**24,
     b"END ": 32,
 }

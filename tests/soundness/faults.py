@@ -281,6 +281,47 @@ SPECTRAL = {
         "tests/check/test_spectral.py::test_forgeries_are_refused",
     ),
 }
+_WINDOWS = "vhagar.relaxation.windows"
+_WINDOW_TESTS = "tests/relaxation/windows/test_window_bound.py"
+_WINDOW_PROOF_TESTS = "tests/check/test_window_proofs.py"
+WINDOWS = {
+    "corners that forget where the clip begins": _tested(
+        f"{_WINDOWS}.boxes",
+        "    turn = np.where(free | clipped, low, end - e)",
+        "    turn = np.where(free | clipped, low, high)",
+        f"{_WINDOW_TESTS}::test_boxes_bound_the_points_in_them",
+    ),
+    "a pixel's end that moves with the shift": _tested(
+        f"{_WINDOWS}.boxes",
+        "    low = np.where(mixed, np.minimum(low, begins), low)",
+        "    low = np.where(mixed, np.maximum(low, begins), low)",
+        f"{_WINDOW_TESTS}::test_boxes_bound_the_points_in_them",
+    ),
+    "lines that are steeper than the ReLU": _tested(
+        f"{_WINDOWS}.boxes",
+        "    return np.minimum(slope, 1.0) * values, both[:, 0]",
+        "    return np.minimum(2 * slope, 1.5) * values, both[:, 0]",
+        f"{_WINDOW_TESTS}::test_boxes_bound_the_points_in_them",
+    ),
+    "what multipliers leave of pixels forgotten": _tested(
+        f"{_WINDOWS}.bound",
+        "        return max(total + rest + _ROUNDING",
+        "        return max(total + _ROUNDING",
+        f"{_WINDOW_TESTS}::test_any_multipliers_bound_every_pair",
+    ),
+    "a checker that lets windows leave a tree too early": _tested(
+        "vhagar_check.window_boxes",
+        "                found[leaving] = np.maximum(found[leaving], own[done])",
+        "                found[leaving] = own[done]",
+        f"{_WINDOW_PROOF_TESTS}::test_corners_bound_the_points_of_a_box",
+    ),
+    "a checker that takes windows for convex": _tested(
+        "vhagar_check.window_boxes",
+        "    first = np.maximum(s, 0) - _below(t)",
+        "    first = np.maximum(s, 0) - np.maximum(t, 0)",
+        f"{_WINDOW_PROOF_TESTS}::test_corners_bound_the_points_of_a_box",
+    ),
+}
 _BOXES = "vhagar.relaxation.input_boxes"
 _BOXES_TESTS = "tests/relaxation/test_input_boxes.py"
 BOXES = {
@@ -1801,6 +1842,7 @@ FAULTS: dict[str, Fault] = {
     **FIRST_BOUNDS,
     **DEFINITENESS,
     **SPECTRAL,
+    **WINDOWS,
     **BOXES,
     **DOMAINS,
     **QUADRATIC,

@@ -30,6 +30,7 @@ PROVEN = (
     BoundKind.INTERVAL,
     BoundKind.TWIN,
     BoundKind.SPECTRAL,
+    BoundKind.WINDOWS,
     BoundKind.QUADRATIC,
     BoundKind.BOXES,
 )

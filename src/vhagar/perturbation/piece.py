@@ -35,7 +35,7 @@ from vhagar.perturbation.relaxed import (
     constants,
     picked,
 )
-from vhagar.perturbation.support import Ball, PixelCorners, Support, SupportCorners
+from vhagar.perturbation.support import Ball, PixelCorners, Shift, Support, SupportCorners
 from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
 
@@ -90,6 +90,8 @@ class AbstractPiece(ABC):
     free_pixels: Columns | None = None
     # The ball around `x` that the images fill, if the piece is exactly that.
     ball: Ball | None = None
+    # The one amount that all entries rise or fall by, if the piece is exactly that.
+    shift: Shift | None = None
 
     @property
     @abstractmethod

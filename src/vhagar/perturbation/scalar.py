@@ -27,7 +27,7 @@ from vhagar.perturbation.piece import ROUNDING, AbstractPiece, at_least_one
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import ModelImage, RelaxedInput, RelaxedPair, picked
 from vhagar.perturbation.scalar_rows import ScalarRows, relaxed_product
-from vhagar.perturbation.support import PixelCorners, Support, SupportCorners
+from vhagar.perturbation.support import PixelCorners, Shift, Support, SupportCorners
 from vhagar.solver.linear_model import Columns, LinearModel
 
 
@@ -62,6 +62,10 @@ class ScalarPiece(AbstractPiece):
     @property
     def spread(self) -> float:  # type: ignore[override]
         return (self.span[1] - self.span[0]) / (self.span[0] if self.product else self.domain.width)
+
+    @property
+    def shift(self) -> Shift | None:  # type: ignore[override]
+        return None if self.product else Shift(self.span, self.clip)
 
     @property
     def ratio(self) -> float:  # type: ignore[override]

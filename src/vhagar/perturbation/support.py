@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vhagar.array_types import Array, Mask
 from vhagar.perturbation.domain import Domain
+from vhagar.perturbation.ranges import Range
 
 # Steeper edges are ignored, because rounding would cancel what they gain.
 _STEEPEST = 64.0
@@ -112,6 +113,14 @@ class Ball:
 
     limit: float
     mask: Mask
+
+
+@dataclass(frozen=True)
+class Shift:
+    """`x_p = x + e` for all entries, with one e of `span`, clipped if `clips`."""
+
+    span: Range
+    clips: bool
 
 
 def edge_slopes(x: Array, x_p: Array) -> tuple[float, ...]:

@@ -25,6 +25,7 @@ class ProofKind(IntEnum):
     SPECTRAL = 5  # scalings and norms, in a block of their own
     BOXES = 6  # a tree of boxes of inputs, in a block of its own
     TIED = 7  # as QUADRATIC, with the input among the unknowns instead of its change
+    WINDOWS = 8  # multipliers of pixels and trees of boxes, in a block of its own
 
 
 def _none() -> Array:

@@ -32,6 +32,7 @@ class BoundKind(Enum):
     INTERVAL = "interval arithmetic, rounded outward"
     TWIN = "twin dual formula, rounded outward"
     SPECTRAL = "spectral norms of the network's layers, rounded outward"
+    WINDOWS = "windows of a few pixels, each bounded by itself, rounded outward"
     QUADRATIC = "quadratic facts about the difference of the copies, rounded outward"
     BOXES = "linear bounds over boxes of inputs, rounded outward"
     SOLVER = "dual bound of the MIP solver, with its tolerances added outward"

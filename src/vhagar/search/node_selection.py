@@ -191,7 +191,7 @@ class Frontiers:
         self._run.count_nodes(explored.nodes)
         if explored.trouble is not None:
             self._run.note(f"a part of the search failed: {explored.trouble}")
-        self.announce(BoundKind.SPECTRAL if explored.spectral else BoundKind.TWIN)
+        self.announce(explored.kind)
 
     def _count_effort(self, name: int, kind: SearchKind, work: float) -> None:
         """Record what a worker's task has taken."""

@@ -11,12 +11,16 @@ from vhagar.errors import SolverFailure
 from vhagar.options import Options
 from vhagar.problem import Problem
 from vhagar.relaxation.proof import ProofKind
+from vhagar.result import BoundKind
 from vhagar.runtime.deadline import OutOfTime
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFound, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Closed, Node
 from vhagar.search.node_heap import NodeHeap
 from vhagar.search.proofs.log import ProofEvents, ProofLog
+
+# Bounds by proofs of these kinds are called by their own names.
+_KINDS = {ProofKind.SPECTRAL: BoundKind.SPECTRAL, ProofKind.WINDOWS: BoundKind.WINDOWS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +29,8 @@ class Explored:
 
     `trouble` is the message of a solver that failed; its nodes were closed as they were.
     `logged` is for the certificate, where one is asked for. `floors` say for each target what no
-    bound by slopes can go below. `spectral` if bounds became better by spectral norms. `work`
-    is the bounder's, in estimated seconds.
+    bound by slopes can go below. `kind` is that of the bounds that became better. `work` is the
+    bounder's, in estimated seconds.
     """
 
     open: list[Node]
@@ -35,7 +39,7 @@ class Explored:
     trouble: str | None = None
     logged: ProofEvents | None = None
     floors: dict[int | None, float] = field(default_factory=dict)
-    spectral: bool = False
+    kind: BoundKind = BoundKind.TWIN
     work: float = 0.0
 
 
@@ -67,7 +71,7 @@ class NodeSolver:
         self._log = log
         self._closed = Closed()
         self._left: list[Node] = []
-        self._spectral = False
+        self._kind = BoundKind.TWIN
 
     def take_cuts(self, found: CutsFound) -> None:
         """Take over cuts that were found elsewhere."""
@@ -111,7 +115,7 @@ class NodeSolver:
 
         `on_bounded` hears of nodes with their new bounds before they are branched.
         """
-        self._closed, self._left, self._spectral = Closed(), [], False
+        self._closed, self._left, self._kind = Closed(), [], BoundKind.TWIN
         done, begun, trouble = 0, time.monotonic(), None
         worked = self._bounder.work
         while len(heap) and done < most_nodes:
@@ -138,7 +142,7 @@ class NodeSolver:
         logged = self._log.report()
         work = self._bounder.work - worked
         return Explored(
-            self._left, self._closed, done, trouble, logged, spectral=self._spectral, work=work
+            self._left, self._closed, done, trouble, logged, kind=self._kind, work=work
         )
 
     def _bounded(self, nodes: list[Node]) -> list[tuple[Node, Bound]]:
@@ -149,7 +153,7 @@ class NodeSolver:
             self._log.proved(given, bound)
             better = bound.upper < given.upper
             if better and bound.proof is not None:
-                self._spectral |= bound.proof.kind is ProofKind.SPECTRAL
+                self._kind = _KINDS.get(bound.proof.kind, self._kind)
             node = replace(given, upper=bound.upper) if better else given
             if not self._close_if_settled(node):
                 bounded.append((node, bound))

@@ -19,8 +19,10 @@ from vhagar.relaxation.first_order.root import root_bounds
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.proof import BlockProof, Proof, ProofKind
 from vhagar.relaxation.quick_root import quick_root_bounds
-from vhagar.relaxation.spectral import SpectralBounder, SpectralProof
+from vhagar.relaxation.spectral import SpectralBounder
+from vhagar.relaxation.windows import WindowBounder
 from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.runtime.threads import one_blas_thread
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.bounders.first_bounds import MOST_KEPT, BoundMethod, first_neuron_bounds
 from vhagar.search.incumbent import Incumbent
@@ -30,6 +32,8 @@ from vhagar.search.node import Node
 _QUICK_SHARE = 0.6
 # Share of the remaining time for the steps of spectral bounds.
 _STEPS_SHARE = 0.25
+# Share of the remaining time for bounds by windows, for all targets together.
+_WINDOWS_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -40,24 +44,34 @@ class Plan:
     last: Steps | None  # for the last hidden layer
     root: Steps | None  # None: one backward pass with quick slopes
     spectral: int = 0  # steps for the scalings of spectral bounds
+    windows: float = 0.0  # how far windows may be above what they reach, as a share of that
+
+    @property
+    def needs_device(self) -> bool:
+        """Whether a round of this plan begins with the bounds of all neurons."""
+        return not (self.spectral or self.windows)
 
     def of_layer(self, layer: int, layers: int) -> Steps | None:
         """The steps for one hidden layer of `layers`."""
         return self.last if layer == layers - 1 else self.inner
 
 
-# First something quickly, then something better. The spectral bounds, with which all devices begin,
-# need no device, and so no torch.
-_CPU_PLANS = (
+# First something quickly, then something better. What comes first on all devices needs none, and so
+# no torch; windows are there only where neurons see very few pixels.
+_WITHOUT_DEVICE = (
     Plan(None, None, None, spectral=16),
+    Plan(None, None, None, windows=1.0),
     Plan(None, None, None, spectral=48),
+    Plan(None, None, None, windows=0.45),
+)
+_CPU_PLANS = (
+    *_WITHOUT_DEVICE,
     Plan(None, None, None),
     Plan(None, None, Steps(40, 0.01, 0.05)),
     Plan(None, Steps(30, 0.02, 0.02), Steps(200, 0.02, 0.01)),
 )
 _CUDA_PLANS = (
-    Plan(None, None, None, spectral=16),
-    Plan(None, None, None, spectral=48),
+    *_WITHOUT_DEVICE,
     Plan(None, None, Steps(40, 0.01, 0.05)),
     Plan(Steps(20, 0.02, 0.05), Steps(100, 0.02, 0.01), Steps(600, 0.03, 0.005)),
 )
@@ -91,6 +105,7 @@ class FirstOrderBounder(AbstractBounder):
         self._record = record
         self._kept: dict[int, TwinBounds] = {}
         self._spectral: tuple[int, SpectralBounder] | None = None
+        self._windows: tuple[int, WindowBounder] | None = None
 
     def at_once(self, open_nodes: int) -> int:
         return open_nodes
@@ -120,7 +135,7 @@ class FirstOrderBounder(AbstractBounder):
 
     def _plans(self, rounds: int) -> tuple[Plan, ...]:
         """The plans of a node that was bounded in some rounds."""
-        if all(plan.spectral for plan in _CPU_PLANS[: rounds + 1]):
+        if not any(plan.needs_device for plan in _CPU_PLANS[: rounds + 1]):
             return _CPU_PLANS
         return _CUDA_PLANS if self._device.type == "cuda" else _CPU_PLANS
 
@@ -130,6 +145,8 @@ class FirstOrderBounder(AbstractBounder):
         """What a round makes of a piece, for each target."""
         if plan.spectral:
             return self._spectral_bounds(piece_index, targets, plan.spectral)
+        if plan.windows:
+            return [self._window_bound(piece_index, target, plan.windows) for target in targets]
         bounds = self._refined(piece_index, plan)
         if plan.root is None:
             proven = quick_root_bounds(self._problem, bounds, targets)
@@ -164,7 +181,28 @@ class FirstOrderBounder(AbstractBounder):
                 strict=True,
             )
         )
-        return [spectral_bound(proofs[target]) for target in attacked]
+        return [
+            None
+            if (proof := proofs[target]) is None
+            else Bound(proof.upper, BlockProof(ProofKind.SPECTRAL, b"SPEC", proof.block))
+            for target in attacked
+        ]
+
+    def _window_bound(self, piece_index: int, target: int | None, share: float) -> Bound | None:
+        """A bound by windows, if there are any; those of the last piece are kept."""
+        if target is None:
+            return None
+        problem = self._problem
+        if self._windows is None or self._windows[0] != piece_index:
+            piece = problem.pieces[piece_index]
+            self._windows = piece_index, WindowBounder(problem.network, piece, problem.source)
+        limit = self._deadline.sooner(_WINDOWS_SHARE * self._deadline.left / len(problem.targets))
+        late = lambda: self._is_late() or limit.is_late()  # noqa: E731
+        with one_blas_thread():  # for many small products
+            proof = self._windows[1].bound(target, share, late)
+        if proof is None:
+            return None
+        return Bound(proof.upper, BlockProof(ProofKind.WINDOWS, b"WNDW", proof.block))
 
     def branch(self, bounded: list[tuple[Node, Bound]], incumbent: Incumbent) -> list[Branched]:
         """Another round, if there is one."""
@@ -205,10 +243,3 @@ class FirstOrderBounder(AbstractBounder):
             self._is_late,
             self._deadline.sooner(share),
         )
-
-
-def spectral_bound(proof: SpectralProof | None) -> Bound | None:
-    """A spectral bound as one of a node."""
-    if proof is None:
-        return None
-    return Bound(proof.upper, BlockProof(ProofKind.SPECTRAL, b"SPEC", proof.block))

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 # Most multiplications for which the checker is asked; it takes about a second for them.
 _MOST_PRODUCTS = 2**32
-_REGIONS = ("REGN", "SPEC", "BOXS")
+_REGIONS = ("REGN", "SPEC", "BOXS", "WNDW")
 # What a proof and a box of inputs take the checker at least, in multiplications of the same time.
-# Measured: 0.3 ms for a proof of a network of 43 neurons, 0.1 ms for a box of one of 203.
+# Measured: 0.3 ms for a proof of a network of 43 neurons, 0.1 ms for a box of one of 203, and of
+# 729 windows.
 _LEAST_PROOF, _LEAST_BOX = 2**20, 2**18
 # Bounds are raised by these shares of themselves and of the first bound, one after the other. Some
 # proofs prove their claim or nothing, so what the checker has instead can be far too large.
@@ -80,7 +81,7 @@ def _products(blocks: list[Block], run: Run) -> int:
     """Estimate how many products the checker computes; each row of a domain takes as many."""
     proofs = sum(block.raw // NODE.size for block in blocks if block.tag == "TREE")
     proofs += sum(block.tag in _REGIONS for block in blocks)
-    boxes = sum(block.raw for block in blocks if block.tag == "BOXS")  # a byte each
+    boxes = sum(block.raw for block in blocks if block.tag in ("BOXS", "WNDW"))  # a byte each
     size, rows = _size(run), run.original.domain.rows
     found = proofs * max(size**3, _LEAST_PROOF) + boxes * max(4 * size**2, _LEAST_BOX)
     return found * (1 + (0 if rows is None else rows.count))

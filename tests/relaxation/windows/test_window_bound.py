@@ -1,0 +1,229 @@
+"""The bound by windows holds for every pair of inputs, whatever the multipliers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vhagar import Problem
+from vhagar.network import Affine, Convolution, Network, Relu
+from vhagar.perturbation import Domain, parse
+from vhagar.relaxation.windows import WindowBounder
+from vhagar.relaxation.windows import bound as module
+from vhagar.relaxation.windows.boxes import Boxes, at_points, corners
+from vhagar.relaxation.windows.halving import LEAF, Functions, Halving
+from vhagar.relaxation.windows.kinds import windows_of
+from vhagar.relaxation.windows.multipliers import Multipliers
+
+from ...marks import mostly_slow
+from ...oracle.exact import exact_optimum
+from ..samples import ExactNetwork, pairs
+from .nets import BUILDS, PERTURBATIONS, SHAPE, Rng, network_of, pieces_of
+
+every_build = pytest.mark.parametrize("build", BUILDS)
+every_perturbation = pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 3))
+
+
+@pytest.fixture(autouse=True)
+def few_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is asked for, so that random multipliers take no time."""
+    monkeypatch.setattr(module, "_MOST_BOXES", 600)
+
+
+def _any_multipliers(rng: Rng, scale: float, found: Multipliers) -> Multipliers:
+    more = 5 * rng.normal()  # for all windows, which is then paid for once
+    of = tuple(
+        (own + scale * (rng.normal(size=own.shape) + more)).astype(np.float32).astype(float)
+        for own in found.of
+    )
+    return replace(found, of=of)
+
+
+@every_build
+@every_perturbation
+def test_any_multipliers_bound_every_pair(build: str, text: str, clip: bool) -> None:
+    rng = np.random.default_rng([BUILDS.index(build), PERTURBATIONS.index((text, clip))])
+    network = network_of(build, rng, scale=rng.choice([1e-3, 1.0, 1e3]))
+    exact = ExactNetwork(network)
+    for boxed in (False, True):
+        for piece in pieces_of(text, clip, rng, boxed):
+            bounder = WindowBounder(network, piece, 0)
+            uppers = []
+            for scale in (0.0, 0.1, 10.0):
+                proof = bounder.bound(1, rng.choice([2.0, 0.3]))
+                assert proof is not None
+                uppers.append(proof.upper)
+                bounder._multipliers[1] = _any_multipliers(rng, scale, proof.multipliers)
+            least = Fraction(min(uppers))
+            for pair in pairs(piece, rng, 30):
+                first, second = exact(pair.exact).scores, exact(pair.exact_p).scores
+                if piece.domain.contains(pair.x[None])[0]:
+                    shift = first - second
+                    assert shift[0] - shift[1] <= least
+
+
+@every_build
+@every_perturbation
+def test_boxes_bound_the_points_in_them(build: str, text: str, clip: bool) -> None:
+    rng = np.random.default_rng([5, BUILDS.index(build), PERTURBATIONS.index((text, clip))])
+    network = network_of(build, rng)
+    for piece in pieces_of(text, clip, rng):
+        windows = windows_of(network, piece)
+        assert windows is not None
+        for kind in windows.kinds:
+            lead = rng.normal(size=kind.units.shape)
+            functions = Functions(lead, rng.normal(size=(len(lead), 2 * kind.width)))
+            shape = 20, kind.width + 1
+            least = np.append(kind.low, windows.least)
+            width = np.append(kind.high, windows.most) - least
+            parts = np.sort(rng.random((2, *shape)) * rng.choice([1, 0.2, 1.3], shape), axis=1)
+            low, high = np.sort(least + np.minimum(parts, 1.0) * width, axis=0)
+            for found in corners(windows, kind, Boxes(low, high)):
+                for k, number in enumerate(found.which):
+                    most = (functions.at_corners @ found.terms[k].T).max(axis=1)
+                    part = rng.random((60, kind.width + 1))
+                    part = np.where(rng.random(part.shape) < 0.4, part.round(), part)
+                    points = low[number] + part * (high[number] - low[number])
+                    terms = at_points(windows, kind, points[:, :-1], points[:, -1])
+                    reached = (functions.at_points @ terms.T).max(axis=1)
+                    assert (reached <= most + 1e-12).all()
+
+
+# Few neurons, because the oracle tries all of their signs.
+@pytest.mark.parametrize("number", mostly_slow(range(16), 4))
+def test_no_optimum_exceeds_the_bound(number: int) -> None:
+    rng = np.random.default_rng([7, number])
+    text, clip = PERTURBATIONS[number % len(PERTURBATIONS)]
+    network = network_of(BUILDS[number % 4], rng, filters=1, shape=(1, 2, 3))
+    problem = Problem(network, perturbation=text, source=0, targets=[1, 2], clip=clip)
+    truths = exact_optimum(problem)
+    for target in (1, 2):
+        uppers = []
+        for piece in problem.pieces:
+            proof = WindowBounder(network, piece, 0).bound(target, 0.2)
+            assert proof is not None
+            uppers.append(proof.upper)
+        assert truths[target].low <= Fraction(max(uppers))
+
+
+def test_more_boxes_and_multipliers_make_it_tighter(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    network = network_of("pooled", rng, filters=4)
+    (piece,) = pieces_of("brightness([0,0.1])", True, rng)
+    bounder = WindowBounder(network, piece, 0)
+    uppers = []
+    for share in (4.0, 1.0, 0.2):
+        proof = bounder.bound(1, share)
+        assert proof is not None
+        uppers.append(proof.upper)
+    assert uppers[2] < 0.8 * uppers[1] < 0.64 * uppers[0]
+    found = bounder._multipliers[1]
+    bounder._multipliers[1] = replace(found, of=tuple(0 * own for own in found.of))
+    alone = bounder.bound(1, 0.2)
+    assert alone is not None
+    assert uppers[2] < alone.upper
+    monkeypatch.setattr(module, "_MOST_BOXES", 1)
+    few = bounder.bound(1, 0.2)
+    assert few is not None
+    assert few.upper > alone.upper
+
+
+@pytest.mark.slow
+def test_of_one_window_it_finds_the_largest_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_BOXES", 60_000)
+    rng = np.random.default_rng(4)
+    network = network_of("plain", rng, filters=5, shape=(1, 2, 2))
+    (piece,) = parse("brightness([0,0.2])").pieces(Domain((1, 2, 2)), True)
+    proof = WindowBounder(network, piece, 0).bound(1, 0.1)
+    assert proof is not None
+    x = np.concatenate([rng.random((4000, 4)), rng.integers(0, 2, (4000, 4))])
+    e = np.where(rng.random((8000, 1)) < 0.5, 0.2, 0.2 * rng.random((8000, 1)))
+    shift = network.forward(x) - network.forward(piece.apply(x, e))
+    reached = (shift[:, 0] - shift[:, 1]).max()
+    assert reached <= proof.upper <= 1.15 * reached
+
+
+def test_without_time_it_has_a_bound_or_none() -> None:
+    rng = np.random.default_rng(6)
+    (piece,) = pieces_of("brightness([0,0.1])", True, rng)
+    network = network_of("plain", rng)
+    bounder = WindowBounder(network, piece, 0)
+    assert bounder.bound(1, 0.5, lambda: True) is None
+    whole = bounder.bound(1, 0.05)
+    asked = iter(range(10**9))
+    early = bounder.bound(1, 0.05, lambda: next(asked) > 0)
+    assert whole is not None
+    assert early is not None
+    assert whole.upper < early.upper
+
+
+def test_equal_windows_are_of_one_kind() -> None:
+    rng = np.random.default_rng(8)
+    count = {}
+    for build in BUILDS:
+        (piece,) = pieces_of("brightness([0,0.1])", True, rng)
+        windows = windows_of(network_of(build, rng), piece)
+        assert windows is not None
+        count[build] = len(windows.kinds), windows.count
+        numbers = np.concatenate([kind.numbers for kind in windows.kinds])
+        assert sorted(numbers.tolist()) == list(range(windows.count))
+    assert count["plain"] == (1, 6)
+    assert count["padded"] == (4, 12)  # inside, at two sides, and in a corner
+    assert count["strided"] == (1, 4)
+    assert count["one pixel missing"] == (2, 12)
+    assert count["by place"] == (6, 6)
+
+
+def _wide(rng: Rng) -> Network:
+    first = Convolution(rng.normal(size=(2, 1, 3, 2)), rng.normal(size=2), SHAPE)
+    last = Affine(rng.normal(size=(3, first.out_size)), np.zeros(3), first.out_shape, (3,))
+    return Network((first, Relu(first.out_shape), last), SHAPE)
+
+
+def _deep(rng: Rng) -> Network:
+    network = network_of("plain", rng)
+    last = Affine(rng.normal(size=(3, 3)), np.zeros(3), (3,), (3,))
+    return Network((*network.layers, Relu((3,)), last), SHAPE)
+
+
+def _linear_units(rng: Rng) -> Network:
+    first, relu, last = network_of("plain", rng).layers
+    passing = np.arange(relu.in_size) == 3
+    return Network((first, Relu(relu.in_shape, passing), last), SHAPE)
+
+
+@pytest.mark.parametrize("make", [_wide, _deep, _linear_units])
+def test_other_networks_have_no_windows(make: object) -> None:
+    assert callable(make)
+    rng = np.random.default_rng(1)
+    (piece,) = pieces_of("brightness([0,0.1])", True, rng)
+    assert windows_of(make(rng), piece) is None
+    assert WindowBounder(make(rng), piece, 0).bound(1, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["linf(0.1)", "contrast([1,1.5])", "contrast([0.5,0.9])", "occlusion(1,1,1)"]
+)
+def test_other_perturbations_have_no_windows(text: str) -> None:
+    rng = np.random.default_rng(1)
+    for piece in pieces_of(text, True, rng):
+        assert windows_of(network_of("plain", rng), piece) is None
+
+
+def test_a_tree_ends_in_leaves() -> None:
+    rng = np.random.default_rng(3)
+    (piece,) = pieces_of("brightness([0,0.3])", True, rng)
+    windows = windows_of(network_of("plain", rng), piece)
+    assert windows is not None
+    (kind,) = windows.kinds
+    lead = rng.normal(size=kind.units.shape)
+    functions = Functions(lead, np.zeros((len(lead), 2 * kind.width)))
+    limits = np.full(len(lead), 0.1)
+    tree = Halving(windows, kind, functions, 0.05).grow(limits, 10_000)
+    leaves = sum(code == LEAF for code in tree.code)
+    assert len(tree.code) == 2 * leaves - 1
+    assert (tree.limits == limits).all()
+    assert np.isfinite(tree.proven).all()
