@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import sys
@@ -271,6 +272,12 @@ def test_a_model_must_be_given(files: Files, capsys: pytest.CaptureFixture[str])
         main([str(files.certificate)])
     assert stopped.value.code == 2
     assert "required: --model" in capsys.readouterr().err
+
+
+def test_the_same_command_below_another() -> None:
+    parser = argparse.ArgumentParser()
+    cli.add_arguments(parser)
+    assert parser.parse_args(["proof.cert", "--model", "model.onnx"]).command is cli.run
 
 
 def test_an_interrupt_is_no_verdict(files: Files, capsys: pytest.CaptureFixture[str]) -> None:

@@ -238,9 +238,9 @@ def test_a_region_has_a_limited_number_of_cuts_units_and_pixels(
     for name, value in (("_MOST_CUTS", 3), ("_MOST_UNITS", 8)):
         with monkeypatch.context() as patch:
             patch.setattr(cone_proofs, name, value)
-            assert len(with_cuts(own, [first, other, other]).cuts) == 3
+            assert len(with_cuts(own, [other, other, first]).cuts) == 3
             with pytest.raises(Rejected, match="too many"):
-                with_cuts(own, [first, other, other, first])
+                with_cuts(own, [other, other, first, first])
 
 
 def halfway(size: int) -> Region:

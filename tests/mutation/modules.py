@@ -15,6 +15,7 @@ _KEPT = {
     "vhagar.result.witness": ["tests/result/test_witness.py"],
     "vhagar.relaxation.twin_dual": [
         "tests/relaxation/test_twin_dual.py",
+        "tests/relaxation/test_added_coefficients.py",
         "tests/relaxation/test_one_dual.py",
     ],
     "vhagar.relaxation.pair_hulls": ["tests/relaxation/test_pair_hulls.py"],
