@@ -253,6 +253,19 @@ def test_a_tie_at_the_edge_of_what_rounding_allows_is_none() -> None:
     assert "target" in refusal(judge(tied, x[0], factor[0]))
 
 
+def test_a_pixel_that_is_known_exactly_makes_no_tie_of_one_that_is_rounded() -> None:
+    """The lower ends of both tie; what the first pixel really is, nobody knows."""
+    at_once = Problem(PIXELS, perturbation="features([0],[0.3])", source=0, targets=1)
+    x, change = np.array([[0.75, 0.5]]), np.array([[-0.1]])
+    low, high = at_once.pieces[0].enclosure(x, change)
+    assert low[0, 0] < high[0, 0]
+    assert low[0, 1] == high[0, 1] == 0.5
+    network = linear([[1, 0], [0, 0]], [0, low[0, 0]])
+    tied = Problem(network, perturbation="features([0],[0.3])", source=0, targets=1)
+    assert rational_confidence(network, rationals(low), 1) == 0
+    assert "target" in refusal(judge(tied, x[0], change[0]))
+
+
 def test_ties_of_images_that_are_rounded_are_refused_unless_they_hold_all_around() -> None:
     x = np.array([0.75, 0.5])
     darker = Problem(PIXELS, perturbation="contrast([0.3,0.3])", source=0, targets=1)
