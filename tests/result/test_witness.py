@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -300,6 +300,28 @@ def test_a_model_that_disagrees_with_the_layers_is_refused() -> None:
     )
 
 
+def test_a_model_that_disagrees_about_the_input_alone_is_refused() -> None:
+    """It takes ten times what the first pixel has above a half from its class."""
+    first = Affine(np.array([[1.0, 0], [0, 1], [10, 0]]), np.array([0.0, 0, -5]), SHAPE, (3,))
+    last = Affine(np.array([[1.0, 0, -1], [0, 1, 0]]), np.zeros(2), (3,), (2,))
+    model = onnx_bytes(Network((first, Relu((3,)), last), SHAPE))
+    network = linear([[1, 0], [0, 1]], [0, 0], model=model)
+    pair = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
+    assert "as the source class" in refusal(judge(pair, GOOD, TOGETHER))
+    accepted(judge(pair, np.array([0.5, 0.4]), TOGETHER))
+    alone = Problem(network, perturbation=None, source=0)
+    assert "as the source class" in refusal(WitnessCheck(alone)(None, GOOD))
+    accepted(WitnessCheck(alone)(None, np.array([0.5, 0.4])))
+
+
+def test_both_evaluations_must_find_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair that only the enclosure takes for an attack is none, and no tie either."""
+    source = _Confidence(0.2, 0.2, 0.2, np.array([0.6, 0.4]))
+    target = _Confidence(0.05, 0.05, 0.0, np.array([0.5, 0.5]))
+    monkeypatch.setattr(WitnessCheck, "_confidence", lambda self, *rest: (source, target)[rest[2]])
+    assert "not classified as the target" in refusal(judge(CLOSER, GOOD, TOGETHER))
+
+
 def test_a_model_that_cannot_be_loaded_is_an_error() -> None:
     network = linear([[1, 0], [0, 1]], [0, 0], model=b"no model")
     with pytest.raises(VhagarError, match="onnxruntime cannot load the model"):
@@ -462,17 +484,29 @@ def test_half_a_candidate_of_a_reduced_problem_is_none() -> None:
         assert isinstance(check(1, np.array([0.6, 0.4, 1.0]), piece_index, parameters), Rejection)
 
 
-def test_an_interrupted_import_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Native code turns Ctrl-C into a failed import."""
+def failed(interrupt: BaseException) -> ImportError:
+    error = ImportError("initialization failed")
+    error.__cause__ = interrupt
+    return error
+
+
+def failed_meanwhile(interrupt: BaseException) -> ImportError:
+    error = ImportError("initialization failed")
+    error.__context__ = interrupt
+    return error
+
+
+@pytest.mark.parametrize("failure", [failed, failed_meanwhile])
+def test_an_interrupted_import_is_an_interrupt(
+    failure: Callable[[BaseException], ImportError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Native code turns Ctrl-C into a failed import, which may name it in either way."""
     plain = builtins.__import__
 
     def interrupted(name: str, *rest: Any) -> Any:
         if name != "onnxruntime":
             return plain(name, *rest)
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as error:
-            raise ImportError("initialization failed") from error
+        raise failure(KeyboardInterrupt())
 
     monkeypatch.setattr(builtins, "__import__", interrupted)
     with pytest.raises(KeyboardInterrupt):
