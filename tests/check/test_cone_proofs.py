@@ -233,17 +233,21 @@ def test_numbers_behind_the_last_cut_are_refused() -> None:
         with_cuts(own, [raw, raw + bytes(8)])
 
 
-def test_a_region_has_a_limited_number_of_cuts_and_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_has_a_limited_number_of_cuts_units_and_pixels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """All blocks count together: each is small, and what is kept of them is not."""
     rng = np.random.default_rng(9)
     own = region_of(network(rng))
-    first, other = (block(*described(own, rng, 1, units, 1)) for units in ([2], [1, 3]))
-    for name, value in (("_MOST_CUTS", 3), ("_MOST_UNITS", 5)):
+    entry, *numbers = described(own, rng, 1, [2], 1)
+    first = block({**entry, "pixels": [0, 2, 5]}, *numbers, np.ones(3))
+    other = block(*described(own, rng, 1, [1, 3], 1))
+    for name, value in (("_MOST_CUTS", 3), ("_MOST_UNITS", 8)):
         with monkeypatch.context() as patch:
             patch.setattr(cone_proofs, name, value)
-            assert len(with_cuts(own, [first, other, other]).cuts) == 3
+            assert len(with_cuts(own, [other, other, first]).cuts) == 3
             with pytest.raises(Rejected, match="too many"):
-                with_cuts(own, [first, other, other, first])
+                with_cuts(own, [other, other, first, first])
 
 
 def halfway(size: int) -> Region:

@@ -4,6 +4,7 @@ regions the proofs are about."""
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,8 +149,10 @@ def test_few_regions_are_shared_out_by_their_blocks(workers: int, count: int) ->
 
 
 def test_every_task_is_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alone, and in the processes of a pool, which open an evaluator each."""
-    made = []
+    """Alone, and in the processes of a pool, which open an evaluator each and end on Ctrl-C."""
+    made: list[Any] = []
+    handlers: list[Any] = []
+    monkeypatch.setattr(signal, "signal", lambda *given: handlers.append(given))
 
     class Evaluates:
         def __init__(self, statement: Any, exact: bool) -> None:
@@ -178,6 +181,7 @@ def test_every_task_is_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(evaluation._in_turn("statement", tasks, True)) == [["one"], ["two"]]
     assert list(evaluation._in_processes("statement", tasks, 3, False)) == [["one"], ["two"]]
     assert made == [("statement", True), ("statement", False)]
+    assert handlers == [(signal.SIGINT, signal.SIG_DFL)]
 
 
 @pytest.fixture

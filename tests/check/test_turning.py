@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from vhagar_check.errors import Rejected
-from vhagar_check.turning import _snapped, cosine_and_sine
+from vhagar_check.turning import _pi, _snapped, cosine_and_sine, precise_weights
 
 NANO, DOUBT = Fraction(1, 10**9), Fraction(1, 10**20)
 
@@ -43,3 +43,14 @@ def test_sines_are_far_more_precise_than_the_doubt(turn: int) -> None:
     for degrees in (0.1, 17.25, 44.9, 89.999):
         cosine, sine = cosine_and_sine(90.0 * turn + degrees)
         assert abs(cosine**2 + sine**2 - 1) < tiny
+
+
+def test_the_digits_of_pi() -> None:
+    known = Fraction("3.14159265358979323846264338327950288419716939937510")
+    assert abs(_pi.__wrapped__() - known) < Fraction(1, 10**49)
+
+
+def test_weights_are_whole_multiples_of_their_grain() -> None:
+    weights = [weight for _, _, weight in precise_weights((3, 3), 30.0)]
+    assert max(weight.denominator for weight in weights) == 2**90
+    assert all(2**90 % weight.denominator == 0 for weight in weights)

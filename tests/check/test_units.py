@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from .forms import IMAGE, Case, Form, f32, no, node, yes
 from .graphs import Build
@@ -25,6 +26,23 @@ def _both(b: Build, name: str) -> str:
     return str(b("Concat", pool, b("Flatten", name), axis=1))
 
 
+def _in_doubles(low: float, high: float) -> Case:
+    """Clipped in double precision, with limits in double precision."""
+
+    def build(b: Build) -> str:
+        limits = (b.constant(end, np.float64) for end in (low, high))
+        return str(
+            b(
+                "Cast",
+                b("Clip", b("Cast", "x", to=TensorProto.DOUBLE), *limits),
+                to=TensorProto.FLOAT,
+            )
+        )
+
+    return build
+
+
+ENDS = float(np.finfo(np.float32).max)
 FORMS: dict[str, Form] = {
     "relu: another": no("not understood", node("Relu", alpha=1.0)),
     "leaky: infinite": no("slope that is not finite", node("LeakyRelu", alpha=np.inf)),
@@ -77,7 +95,12 @@ FORMS: dict[str, Form] = {
         lambda b: b("GlobalMaxPool", b("Neg", b("Relu", b("Sub", "x", b.constant(0.5))))), IMAGE
     ),
     "pool: another": no("not understood", node("MaxPool", kernel_shape=[1, 1], axis=1), IMAGE),
-    "clip: from all there is": no("not finite", node("Clip", 3.4028234663852886e38)),
+    "clip: from beyond float32": no("beyond the range", node("Clip", np.array(1e39))),
+    "clip: to beyond float32": no("beyond the range", node("Clip", "", np.array(-1e39))),
+    "clip: to all of float32": no("beyond the range", node("Clip", "", np.array(ENDS))),
+    "clip: doubles": yes(_in_doubles(0.25, 0.5)),
+    "clip: all doubles": yes(_in_doubles(-np.finfo(float).max, np.finfo(float).max)),
+    "clip: from all there is": no("not finite", node("Clip", ENDS)),
     "extreme: of each channel": yes(
         lambda b: b(
             "Max", b("ReduceMean", "x", axes=[2, 3]), b.constant(np.full((1, 2, 4, 4), 0.5))

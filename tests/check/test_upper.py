@@ -192,6 +192,27 @@ def test_functions_of_outputs(layer: int) -> None:
     np.testing.assert_allclose(found, values, rtol=1e-9)
 
 
+@pytest.mark.parametrize("layer", [0, 1])
+def test_coefficients_on_pixels_join_those_of_outputs(layer: int) -> None:
+    """At the input, with the rounding of the sums; the pixels reach up to 2."""
+    (piece,) = pieces("linf(0.25)", Domain((3,), 0.0, 2.0), True)
+    own, rng = bounds_of(5, piece=piece), np.random.default_rng(10)
+    a, b = rng.normal(size=(2, 2, SIZES[layer + 1]))
+    c, zero = np.array([3.0, -1.0, 0.5]), np.zeros(2)
+    given = tables(5, 2)
+    choose = lambda layer, a, b: given[layer]  # noqa: E731
+    plain, widths = own._below(layer + 1, (a, b, zero, zero), choose, [])
+    found, wider = own._below(layer + 1, (a, b, zero, zero), choose, [], c=c)
+    np.testing.assert_array_equal(own.upper_of_outputs(layer, a, b, choose, [], c), found)
+    p, q = (part @ own.network.stages[0][0].weight for part in given[0])
+    gained = piece.support(p + c, q) - piece.support(p, q)
+    np.testing.assert_allclose(found - plain, gained, atol=1e-12)
+    size = 2 * (abs(p).sum(axis=1) + 4.5)
+    total, before = found - wider / 2, plain - widths / 2
+    room = 1.001 * gamma(3 + 4) * size + 8 * HALF_ULP * (abs(total) - abs(before))
+    np.testing.assert_allclose(wider - widths, 2 * room, rtol=1e-9)
+
+
 def test_what_underflows_is_paid_for() -> None:
     """A coefficient of 0 may have been lost; it is multiplied by values that are huge."""
     large = 2.0**122  # as large as makes what is lost comparable with `TINY`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -225,6 +226,15 @@ def test_every_error_of_a_stage_is_counted() -> None:
     assert none.error.tolist() == [0.0]
 
 
+def test_what_a_stage_loses_to_underflow_is_counted() -> None:
+    """Coefficients of 0 may have been lost on the way; nothing else is added here."""
+    zero, sizes = np.zeros((1, 2)), (np.array([2.0**900, 3 * 2.0**900]),)
+    found = through_stage(
+        stage_of([[1.0, -2.0], [0.5, 0.0]], [5.0, -7.0]), Backward.begin((zero, zero)), sizes
+    )
+    assert found.error.tolist() == [2 * 2.0**-1022 * (2 + 1) * 4 * 2.0**900]
+
+
 def test_every_error_of_a_relu_is_counted() -> None:
     ulp, size = 2.0**-53, np.array([8.0, 16.0])
     state = Backward(
@@ -239,6 +249,10 @@ def test_every_error_of_a_relu_is_counted() -> None:
     assert found.error[0] >= 0.5 + 0.99 * error
     assert (found.a is p, found.b is q) == (True, True)
     assert through_relu(state, (p, q, offsets)).error.tolist() == [0.5]
+    large = replace(state, constant=np.array([-(2.0**40)]), error=np.zeros(1))
+    found = through_relu(large, (p, q, offsets), size)
+    error = 1.05 * ulp * (2 * 2 + 32 + 4) * weight + ulp * (2.0**40 - 3)
+    assert found.error[0] == pytest.approx(error, rel=1e-9, abs=0.0)
 
 
 def test_what_is_added_at_the_input_covers_its_own_additions() -> None:
@@ -256,3 +270,6 @@ def test_what_is_added_at_the_input_covers_its_own_additions() -> None:
     scale = 6 * 2.0**40 + abs(total)
     assert found == pytest.approx(total + 2 * 3.0 + 8 * 2.0**-53 * scale, rel=1e-12, abs=0.0)
     assert found > total + 6.0 + 7.9 * 2.0**-53 * scale
+    alone = Backward(state.a, state.b, np.zeros(1), np.zeros(1))
+    (found,) = at_input(piece, alone)
+    assert found - support[0] == pytest.approx(8 * 2.0**-53 * support[0], rel=0.2, abs=0.0)

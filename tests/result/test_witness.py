@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -253,6 +253,19 @@ def test_a_tie_at_the_edge_of_what_rounding_allows_is_none() -> None:
     assert "target" in refusal(judge(tied, x[0], factor[0]))
 
 
+def test_a_pixel_that_is_known_exactly_makes_no_tie_of_one_that_is_rounded() -> None:
+    """The lower ends of both tie; what the first pixel really is, nobody knows."""
+    at_once = Problem(PIXELS, perturbation="features([0],[0.3])", source=0, targets=1)
+    x, change = np.array([[0.75, 0.5]]), np.array([[-0.1]])
+    low, high = at_once.pieces[0].enclosure(x, change)
+    assert low[0, 0] < high[0, 0]
+    assert low[0, 1] == high[0, 1] == 0.5
+    network = linear([[1, 0], [0, 0]], [0, low[0, 0]])
+    tied = Problem(network, perturbation="features([0],[0.3])", source=0, targets=1)
+    assert rational_confidence(network, rationals(low), 1) == 0
+    assert "target" in refusal(judge(tied, x[0], change[0]))
+
+
 def test_ties_of_images_that_are_rounded_are_refused_unless_they_hold_all_around() -> None:
     x = np.array([0.75, 0.5])
     darker = Problem(PIXELS, perturbation="contrast([0.3,0.3])", source=0, targets=1)
@@ -285,6 +298,28 @@ def test_a_model_that_disagrees_with_the_layers_is_refused() -> None:
     accepted(
         judge(Problem(honest, perturbation="linf(0.125)", source=0, targets=1), GOOD, TOGETHER)
     )
+
+
+def test_a_model_that_disagrees_about_the_input_alone_is_refused() -> None:
+    """It takes ten times what the first pixel has above a half from its class."""
+    first = Affine(np.array([[1.0, 0], [0, 1], [10, 0]]), np.array([0.0, 0, -5]), SHAPE, (3,))
+    last = Affine(np.array([[1.0, 0, -1], [0, 1, 0]]), np.zeros(2), (3,), (2,))
+    model = onnx_bytes(Network((first, Relu((3,)), last), SHAPE))
+    network = linear([[1, 0], [0, 1]], [0, 0], model=model)
+    pair = Problem(network, perturbation="linf(0.125)", source=0, targets=1)
+    assert "as the source class" in refusal(judge(pair, GOOD, TOGETHER))
+    accepted(judge(pair, np.array([0.5, 0.4]), TOGETHER))
+    alone = Problem(network, perturbation=None, source=0)
+    assert "as the source class" in refusal(WitnessCheck(alone)(None, GOOD))
+    accepted(WitnessCheck(alone)(None, np.array([0.5, 0.4])))
+
+
+def test_both_evaluations_must_find_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair that only the enclosure takes for an attack is none, and no tie either."""
+    source = _Confidence(0.2, 0.2, 0.2, np.array([0.6, 0.4]))
+    target = _Confidence(0.05, 0.05, 0.0, np.array([0.5, 0.5]))
+    monkeypatch.setattr(WitnessCheck, "_confidence", lambda self, *rest: (source, target)[rest[2]])
+    assert "not classified as the target" in refusal(judge(CLOSER, GOOD, TOGETHER))
 
 
 def test_a_model_that_cannot_be_loaded_is_an_error() -> None:
@@ -449,17 +484,29 @@ def test_half_a_candidate_of_a_reduced_problem_is_none() -> None:
         assert isinstance(check(1, np.array([0.6, 0.4, 1.0]), piece_index, parameters), Rejection)
 
 
-def test_an_interrupted_import_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Native code turns Ctrl-C into a failed import."""
+def failed(interrupt: BaseException) -> ImportError:
+    error = ImportError("initialization failed")
+    error.__cause__ = interrupt
+    return error
+
+
+def failed_meanwhile(interrupt: BaseException) -> ImportError:
+    error = ImportError("initialization failed")
+    error.__context__ = interrupt
+    return error
+
+
+@pytest.mark.parametrize("failure", [failed, failed_meanwhile])
+def test_an_interrupted_import_is_an_interrupt(
+    failure: Callable[[BaseException], ImportError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Native code turns Ctrl-C into a failed import, which may name it in either way."""
     plain = builtins.__import__
 
     def interrupted(name: str, *rest: Any) -> Any:
         if name != "onnxruntime":
             return plain(name, *rest)
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as error:
-            raise ImportError("initialization failed") from error
+        raise failure(KeyboardInterrupt())
 
     monkeypatch.setattr(builtins, "__import__", interrupted)
     with pytest.raises(KeyboardInterrupt):
