@@ -141,9 +141,7 @@ class NodeSolver:
                 trouble = str(failure)
         logged = self._log.report()
         work = self._bounder.work - worked
-        return Explored(
-            self._left, self._closed, done, trouble, logged, kind=self._kind, work=work
-        )
+        return Explored(self._left, self._closed, done, trouble, logged, kind=self._kind, work=work)
 
     def _bounded(self, nodes: list[Node]) -> list[tuple[Node, Bound]]:
         """Bound nodes, and return those that stay open, with their new bounds."""
