@@ -439,7 +439,7 @@ def test_a_share_that_is_no_number_is_not_used(
     share: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = Zonotope(np.full(2, 0.5), np.ones((1, 2)), np.ones(1), np.ones(2))
-    monkeypatch.setattr(Zonotope, "share", lambda self, box, s: np.array([share]))
+    monkeypatch.setattr(Zonotope, "share", lambda self, box, s, stops: np.array([share]))
     s = [Fraction(1), Fraction(2)]
     assert own.exact_shared((np.zeros(2), np.ones(2)), s) == own.exact_support(s)
 
