@@ -434,16 +434,6 @@ def test_numbers_that_overflow_share_nothing() -> None:
     assert own.exact_shared((np.zeros(2), np.ones(2)), huge) == own.exact_support(huge)
 
 
-@pytest.mark.parametrize("share", [[np.nan, 0.0], [0.0, np.inf], [np.nan, np.nan]])
-def test_a_share_that_is_no_number_is_not_used(
-    share: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = Zonotope(np.full(2, 0.5), np.ones((1, 2)), np.ones(1), np.ones(2))
-    monkeypatch.setattr(Zonotope, "share", lambda self, box, s, stops: np.array([share]))
-    s = [Fraction(1), Fraction(2)]
-    assert own.exact_shared((np.zeros(2), np.ones(2)), s) == own.exact_support(s)
-
-
 @pytest.mark.parametrize("large", ["mean", "components", "ranges", "residual"])
 def test_the_support_of_a_zonotope_is_rounded_up(large: str) -> None:
     rng = np.random.default_rng(11)
