@@ -198,18 +198,19 @@ def test_coefficients_on_pixels_join_those_of_outputs(layer: int) -> None:
     (piece,) = pieces("linf(0.25)", Domain((3,), 0.0, 2.0), True)
     own, rng = bounds_of(5, piece=piece), np.random.default_rng(10)
     a, b = rng.normal(size=(2, 2, SIZES[layer + 1]))
-    c, zero = np.array([3.0, -1.0, 0.5]), np.zeros(2)
+    zero, on_pixels = np.zeros(2), (np.array([3.0, -1.0, 0.5]), np.array([-2.0, 1.5, 0.25]))
     given = tables(5, 2)
     choose = lambda layer, a, b: given[layer]  # noqa: E731
     plain, widths = own._below(layer + 1, (a, b, zero, zero), choose, [])
-    found, wider = own._below(layer + 1, (a, b, zero, zero), choose, [], c=c)
-    np.testing.assert_array_equal(own.upper_of_outputs(layer, a, b, choose, [], c), found)
+    found, wider = own._below(layer + 1, (a, b, zero, zero), choose, [], on_pixels=on_pixels)
+    np.testing.assert_array_equal(own.upper_of_outputs(layer, a, b, choose, [], on_pixels), found)
     p, q = (part @ own.network.stages[0][0].weight for part in given[0])
-    gained = piece.support(p + c, q) - piece.support(p, q)
+    c, d = on_pixels
+    gained = piece.support(p + c, q + d) - piece.support(p, q)
     np.testing.assert_allclose(found - plain, gained, atol=1e-12)
-    size = 2 * (abs(p).sum(axis=1) + 4.5)
+    size = 2 * ((abs(p) + abs(q)).sum(axis=1) + 4.5 + 3.75)
     total, before = found - wider / 2, plain - widths / 2
-    room = 1.001 * gamma(3 + 4) * size + 8 * HALF_ULP * (abs(total) - abs(before))
+    room = 1.001 * gamma(2 * 3 + 4) * size + 8 * HALF_ULP * (abs(total) - abs(before))
     np.testing.assert_allclose(wider - widths, 2 * room, rtol=1e-9)
 
 
