@@ -135,7 +135,11 @@ def test_an_interrupt_before_the_first_line_of_the_program(
 
 @pytest.mark.subprocess
 def test_other_programs_keep_their_ctrl_c() -> None:
-    program = "import vhagar, signal; print(signal.getsignal(signal.SIGINT).__name__)"
+    """Whatever it is: a program that a shell runs in the background begins by ignoring it."""
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import vhagar;"
+        "print(signal.getsignal(signal.SIGINT).__name__)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program, "vhagar"], capture_output=True, text=True, check=True
     )

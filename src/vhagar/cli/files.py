@@ -48,6 +48,8 @@ def check_files(arguments: argparse.Namespace, written: Iterable[Path] = (), **r
         return
     own = _not_written(arguments)
     inputs = {name: list(named_files(value)) for name, value in own.items()}
+    if getattr(arguments, "config", None) is not None:  # its texts are among the arguments, outputs included
+        inputs["config"] = [Path(arguments.config)]
     inputs |= {f"{name} that is read": list(named_files(value)) for name, value in read.items()}
     if isinstance(own.get("resume"), Path):  # a sweep's is a flag
         inputs["proofs"] = [_proofs_of(own["resume"])]
@@ -67,12 +69,9 @@ def check_files(arguments: argparse.Namespace, written: Iterable[Path] = (), **r
 
 
 def _not_written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments that name no outputs, and the file that says the others."""
-    given, written = vars(arguments), _written(arguments)
-    found = {name: value for name, value in given.items() if name not in written}
-    if given.get("config") is not None:  # what it says is among the arguments, outputs included
-        found["config"] = Path(given["config"])
-    return found
+    """The arguments that name no outputs."""
+    written = _written(arguments)
+    return {name: value for name, value in vars(arguments).items() if name not in written}
 
 
 def _written(arguments: argparse.Namespace) -> frozenset[str]:
