@@ -48,8 +48,8 @@ def check_files(arguments: argparse.Namespace, written: Iterable[Path] = (), **r
         return
     own = _not_written(arguments)
     inputs = {name: list(named_files(value)) for name, value in own.items()}
-    if getattr(arguments, "config", None) is not None:  # its texts are among the arguments, outputs included
-        inputs["config"] = [Path(arguments.config)]
+    if own.get("config") is not None:  # its texts are among the arguments, outputs included
+        inputs["config"] = [Path(own["config"])]
     inputs |= {f"{name} that is read": list(named_files(value)) for name, value in read.items()}
     if isinstance(own.get("resume"), Path):  # a sweep's is a flag
         inputs["proofs"] = [_proofs_of(own["resume"])]
