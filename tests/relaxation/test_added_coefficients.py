@@ -139,16 +139,17 @@ def test_a_function_is_added_with_the_rounding_of_its_sums() -> None:
 
 
 def test_coefficients_on_inputs_are_added_with_the_rounding_of_their_sums() -> None:
-    state, c = state_of([1.0, -2.0], [-7.0, 8.0]), np.array([-3.0, 5.0])
-    found = plus_inputs(state, c, np.array([16.0, 32.0]))
-    assert (found.a.tolist(), found.b is state.b) == ([[-2.0, 3.0]], True)
+    state, size = state_of([1.0, -2.0], [-7.0, 8.0]), np.array([16.0, 32.0])
+    c, d = np.array([-3.0, 5.0]), np.array([9.0, -4.0])
+    found = plus_inputs(state, c, d, size)
+    assert (found.a.tolist(), found.b.tolist()) == ([[-2.0, 3.0]], [[2.0, 4.0]])
     assert found.constant is state.constant
-    weight = (1 + 3) * 16 + (2 + 5) * 32
+    weight = (1 + 3 + 7 + 9) * 16 + (2 + 5 + 8 + 4) * 32
     assert found.error[0] - 0.5 == pytest.approx(1.05 * ULP * 6 * weight, rel=1e-2, abs=0.0)
     small = replace(state, error=np.zeros(1))
-    error = plus_inputs(small, c, np.array([16.0, 32.0])).error
+    error = plus_inputs(small, c, d, size).error
     assert error == pytest.approx(1.05 * ULP * 6 * weight, rel=1e-9, abs=0.0)
-    assert plus_inputs(state, c, None).error is state.error
+    assert plus_inputs(state, c, d, None).error is state.error
 
 
 @pytest.mark.parametrize("decided", [None, ["first", "second"]])
