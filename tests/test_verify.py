@@ -221,8 +221,13 @@ def test_an_error_in_on_progress_loses_nothing(
 
 
 _INTERRUPTED = """
+import signal
+
 import vhagar
 from vhagar.search import engine_named
+
+# A shell has programs in the background ignore Ctrl-C, and so would this one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 said = []
 
