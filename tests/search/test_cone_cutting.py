@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,18 @@ def test_targets_subtrees_and_resumed_searches_have_their_own_cuts(
             )
             require_sound(problem, truths, replace(result, notes=()))  # that it was resumed
             assert sum(cuts)
+
+
+def test_small_linear_programs_leave_cuts_time_too() -> None:
+    """A node takes its time beside its LP as well: cuts may take as much as both."""
+    cutting = cone_cutting.ConeCutting(wanted=True)
+    separator = SimpleNamespace(layers=[1], work=cone_cutting._BESIDE + 1.0)
+    formula = SimpleNamespace(cuts=SimpleNamespace(cuts=[], number=0))
+    row_count = SimpleNamespace(model=SimpleNamespace(row_count=1))
+    region: Any = SimpleNamespace(separator=separator, formula=formula, model=row_count)
+    evaluation: Any = SimpleNamespace(complete=True, upper=1.0)
+    incumbent: Any = SimpleNamespace(settles=lambda upper: False)
+    cutting.count(0.0, region)
+    assert not cutting.is_due(evaluation, region, incumbent)
+    cutting.count(0.0, region)
+    assert cutting.is_due(evaluation, region, incumbent)

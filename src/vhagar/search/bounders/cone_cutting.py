@@ -9,6 +9,10 @@ from vhagar.search.incumbent import Incumbent
 
 # The most work in cones, relative to that of the nodes' LPs.
 _SHARE = 1.0
+# What a node takes beside its LP, in simplex iterations times entries: 5 ms, where a core does 8e8
+# in a second. Without it, small LPs would leave cuts hardly any time.
+# Measured: PERFORMANCE.md, "what a node takes beside its LP".
+_BESIDE = 4e6
 # Shares of the gap that each cut must cut off, and all cuts of a node together at the least.
 _WORTH, _TOGETHER = 0.01, 0.1
 # Share of what its cost would gain by branching that a round of cuts must gain at its node, if all
@@ -42,7 +46,7 @@ class ConeCutting:
 
     def count(self, work: float, region_model: RegionModel) -> None:
         """Count the work of a node's LP."""
-        self._node_work += work
+        self._node_work += work + _BESIDE
         self._nodes += 1
         number = region_model.formula.cuts.number
         self._nodes_of[number] = self._nodes_of.get(number, 0) + 1
