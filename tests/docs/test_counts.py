@@ -1,0 +1,29 @@
+"""Numbers of things in the repository that the documents state."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tests.soundness.faults import FAULTS
+
+ROOT = Path(__file__).parents[2]
+
+
+def _stated(document: str, what: str) -> int:
+    """`N` of "more than N faults" in a document."""
+    found = re.search(rf"[Mm]ore than (\d+) {what}", (ROOT / document).read_text())
+    assert found is not None, (document, what)
+    return int(found[1])
+
+
+def test_planted_faults_are_counted() -> None:
+    stated = _stated("docs/soundness.md", "faults")
+    assert stated < len(FAULTS) < stated + 30
+
+
+def test_test_vectors_are_counted() -> None:
+    manifest = json.loads((ROOT / "checker" / "vectors" / "manifest.json").read_text())
+    stated = _stated("CHANGELOG.md", "test vectors")
+    assert stated < len(manifest["cases"]) < stated + 30
