@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+from tests.mutation.modules import MEASURED
 from tests.soundness.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
@@ -31,3 +32,12 @@ def test_test_vectors_are_counted() -> None:
     ):
         stated = _stated(document, what)
         assert stated < len(manifest["cases"]) < stated + 30
+
+
+def test_modules_whose_mutants_are_not_measured_are_named() -> None:
+    """The table says "the other modules"."""
+    modules = (path.stem for path in (ROOT / "src" / "vhagar_check").glob("[!_]*.py"))
+    missing = {name for name in modules if f"vhagar_check.{name}" not in MEASURED}
+    text = (ROOT / "docs" / "soundness.md").read_text()
+    _, _, named = text.partition("Not measured in full yet, of the checker:")
+    assert set(re.findall(r"`(\w+)\.py`", named)) == missing
