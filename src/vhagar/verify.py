@@ -67,9 +67,10 @@ def verify(
     the search, all cores by default; with one, or 0, everything happens in this process, and a
     search that closes gives the same result every time. `device` is where attacks and
     first-order steps run: "cpu", "cuda", or "auto", a GPU where there is one. Attacks may start
-    from the inputs in `dataset`, an .npz file or a folder of images; `Result.coverage` then says
-    how many of them are proven robust. With a share for `plausible`, 0.9 say, `Result.plausible` is
-    a witness near that data with at least this share of the best one's confidence. `max_confidence`
+    from the inputs in `dataset`, an .npz or .csv file or a folder of images; `Result.coverage`
+    then says how many of them are proven robust. With a share for `plausible`, 0.9 say,
+    `Result.plausible` is a witness near that data with at least this share of the best one's
+    confidence. `max_confidence`
     (see the function of that name) lets `Result.percent` relate the bounds to what the network can
     reach at all; where it is not given, a quick interval takes its place.
 

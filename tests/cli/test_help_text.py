@@ -42,6 +42,15 @@ def test_every_command_fits_the_terminal(columns: int, monkeypatch: pytest.Monke
         assert len(widest) <= columns, (parser.prog, widest)
 
 
+def test_help_that_points_below_has_something_there() -> None:
+    """Only `verify` lists the perturbations; the others name its help."""
+    for parser in _parsers(_parser()):
+        text = " ".join(parser.format_help().split())
+        assert "see below" not in text or "perturbations (an argument" in text, parser.prog
+        if "--perturbation P for example" in text:
+            assert ("see below" in text) == (parser.prog == "vhagar verify"), parser.prog
+
+
 def test_sentences_rows_and_commands_are_wrapped_each_in_its_way() -> None:
     assert fit(TEXT, 40).splitlines() == [
         "A sentence that is long enough to be",

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from vhagar.cli.main import main
+from vhagar.cli.main import _parser, main
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -47,6 +47,25 @@ def _code_lines(text: str) -> Iterator[str]:
             fenced = not fenced
         elif (fenced or line.startswith("    ")) and re.match(r"\s*(vhagar|python) ", line):
             yield line.strip()
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Every long option of every command, with the command."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from _options(child)
+        yield from ((parser.prog, name) for name in action.option_strings if name[:2] == "--")
+
+
+def test_every_option_is_documented() -> None:
+    """The command line's page has them all; those of the report are on its own page."""
+    for prog, option in _options(_parser()):
+        if option in ("--help", "--version"):
+            continue
+        page = "report.md" if prog == "vhagar report" else "command-line.md"
+        text = (ROOT / "docs" / page).read_text()
+        assert re.search(rf"{option}(?![\w-])", text), f"{prog}: {option} is not on {page}"
 
 
 def test_commands_are_found() -> None:

@@ -22,6 +22,24 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 
 
+def test_the_tutorial_is_stored_with_its_outputs() -> None:
+    """The site shows them as they are, because building it executes nothing."""
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    assert _pictures() >= 2
+    for cell in code:
+        assert cell["outputs"] or "print(" not in "".join(cell["source"])
+        assert all(output["output_type"] != "error" for output in cell["outputs"])
+
+
+def _pictures() -> int:
+    """How many pictures the outputs of the tutorial hold."""
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text())["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    return sum("image/png" in output.get("data", {}) for output in outputs)
+
+
 @pytest.mark.slow
 @pytest.mark.subprocess
 @pytest.mark.skipif(
@@ -34,6 +52,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     assert (tmp_path / "index.html").exists()
     assert (tmp_path / "site.css").exists()
+    tutorial = (tmp_path / "tutorial" / "index.html").read_text()
+    assert "PROVED by" in tutorial  # what its cells print, and the pictures that they draw
+    assert tutorial.count("data:image/png") >= _pictures()
 
 
 @pytest.mark.slow

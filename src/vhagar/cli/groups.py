@@ -84,9 +84,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="ReLU classifier (ONNX file)")
 
 
-def add_question(parser: argparse.ArgumentParser) -> None:
-    """Add perturbation, classes, inputs, dataset and device."""
-    add_classes(parser)
+def add_question(parser: argparse.ArgumentParser, listed: bool = False) -> None:
+    """Add perturbation, classes, inputs, dataset and device; `listed` as for `add_classes`."""
+    add_classes(parser, listed=listed)
     add_input_range(section(parser, QUESTION))
     section(parser, DATA).add_argument(
         "--dataset",
@@ -103,14 +103,17 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_classes(parser: argparse.ArgumentParser, local: bool = False) -> None:
-    """Add perturbation and classes; for one image (`local`) they are optional."""
+def add_classes(parser: argparse.ArgumentParser, local: bool = False, listed: bool = False) -> None:
+    """Add perturbation and classes; for one image (`local`) they are optional.
+
+    `listed`: the help of this command ends with all perturbations.
+    """
     add = section(parser, QUESTION).add_argument
     add(
         "--perturbation",
         required=not local,
         metavar="P",
-        help="for example linf(0.05); see " + ("vhagar verify --help" if local else "below"),
+        help="for example linf(0.05); see " + ("below" if listed else "vhagar verify --help"),
     )
     whose = "class of the image (default: as the network classifies it)" if local else ""
     add(

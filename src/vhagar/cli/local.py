@@ -118,7 +118,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         "--image",
         type=Path,
         metavar="FILE",
-        help="the input: an image or .npy file, or with --index an .npz file or a folder",
+        help="the input: an image or .npy file, or with --index an .npz or .csv file or a folder",
     )
     add("--index", type=int, metavar="N", help="index of the input in the file, from 0")
     add(

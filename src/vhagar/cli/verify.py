@@ -51,7 +51,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     groups.add_model(parser)
-    groups.add_question(parser)
+    groups.add_question(parser, listed=True)
     groups.section(parser, groups.DATA).add_argument(
         "--plausible",
         type=number,

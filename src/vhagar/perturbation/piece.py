@@ -151,8 +151,8 @@ class AbstractPiece(ABC):
         if self.formula is None:
             raise InvalidInput(
                 f"{self.label} can neither be exported nor be asked about one image: how it moves "
-                "pixels is not a formula that ONNX or VNN-LIB can hold; for a single value instead "
-                "of a range it is"
+                "pixels is not a formula that ONNX or VNN-LIB can hold; give a single value "
+                "instead of a range"
             )
         return self.formula.simplified(self.domain)
 
