@@ -21,6 +21,8 @@ from vhagar_check.layers import Floats, Indices, Mask
 LEAF = 255
 # Boxes that are bounded at once.
 _BATCH = 256
+# Most windows of all boxes of a level together, for the memory: some 400 MB.
+_MOST_KEPT = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,8 @@ def largest(alike: Alike, tree: bytes, limits: Floats) -> Floats:
         [np.fmax(alike.lead, 0), np.fmax(-alike.lead, 0), -alike.on_pixels, -alike.on_images], 1
     )
     while level:
+        if sum(len(box.windows) for box in level) > _MOST_KEPT:
+            raise Rejected("a tree of boxes is followed by too many windows")
         below: list[_Box] = []
         for begin in range(0, len(level), _BATCH):
             some = level[begin : begin + _BATCH]

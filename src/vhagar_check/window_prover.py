@@ -11,6 +11,9 @@ from vhagar_check.layers import UNDERFLOW, Floats, gamma
 from vhagar_check.window_boxes import Alike, largest
 from vhagar_check.window_proofs import WindowRegion
 
+# Most boxes of all trees, each counted as often as windows that are not alike share it.
+_MOST_BOXES = 2**22
+
 
 class WindowProver:
     """Proves the bound of one region.
@@ -66,6 +69,8 @@ class WindowProver:
             parts = window.weight, window.bias, *ranges
             key = stated.tree, b"".join(part.tobytes() for part in parts)
             alike.setdefault(key, []).append(number)
+        if sum(len(region.trees[tree]) for tree, _ in alike) > _MOST_BOXES:
+            raise Rejected("the windows of a proof share too large trees of boxes")
         for own in alike.values():
             first = region.windows[own[0]]
             tree = region.trees[region.stated[own[0]].tree]
@@ -91,7 +96,7 @@ class WindowProver:
         region, found = self._region, []
         for window, stated in zip(region.windows, region.stated, strict=True):
             pixels = self._size[window.pixels]
-            neurons = window.size @ pixels * (1 + 2.0**-40) + abs(window.bias)
+            neurons = window.size @ pixels * (1 + 2.0**-40) + window.bias_size
             on = abs(stated.on_pixels) + abs(stated.on_images)
             terms = 4 * (len(window.units) + len(pixels)) + 64
             weights = float(size[window.units] @ neurons)

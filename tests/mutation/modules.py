@@ -52,6 +52,7 @@ _OF_CHECKER = {
     "evaluation": "evaluation evaluated_proofs window_proofs",
     "exact": "numbers",
     "feature_operators": "feature_operators",
+    "first_stage": "first_stage",
     "folding": "folding graph",
     "formula": "upper formula cuts",
     "graph": "model_files nodes",

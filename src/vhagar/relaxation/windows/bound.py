@@ -29,6 +29,8 @@ from vhagar.relaxation.windows.multipliers import Multipliers, multipliers
 _ROUNDING = 2.0**-40
 # Boxes of all trees together, about. Measured: 33,000 boxes of 729 windows take 2.5 s.
 _MOST_BOXES = 2**16
+# Boxes times windows of a kind: the checker keeps a box's windows, and has twice as much room.
+_MOST_KEPT = 2**25
 # Windows may exceed what they reach by a share of it, or of this share of what they are alone.
 _LEAST = 0.1
 
@@ -67,10 +69,12 @@ class WindowBounder:
         self._windows = windows_of(network, piece)
         self._multipliers: dict[int, Multipliers] = {}
 
+    @np.errstate(over="ignore", invalid="ignore")
     def bound(
         self, target: int, share: float, should_stop: Callable[[], bool] = lambda: False
     ) -> WindowProof | None:
-        """A bound for a target; None if windows do not apply, or there was no time.
+        """A bound for a target; None if windows do not apply, if there was no time, or if numbers
+        are too large.
 
         Windows may exceed what they reach by about this `share` of it, on average.
         """
@@ -83,9 +87,12 @@ class WindowBounder:
         found = self._multipliers[target]
         reached = sum(float(values.sum()) for values in found.values)
         slack = share * max(reached, _LEAST * found.alone) / windows.count
+        if not math.isfinite(reached + slack):
+            return None
         trees = []
         for kind, own, values in zip(windows.kinds, found.of, found.values, strict=True):
             most = math.ceil(_MOST_BOXES * len(kind.numbers) / windows.count)
+            most = min(most, _MOST_KEPT // len(kind.numbers))
             halving = Halving(windows, kind, Functions(lead[kind.units], own), slack)
             trees.append(halving.grow(values + slack, most, should_stop))
         upper = self._total(windows, found, trees, size)
@@ -118,4 +125,6 @@ class WindowBounder:
                 np.add.at(left[side, 0], kind.pixels, windows.sign * part)
         rest = float(self._piece.support(left[0], left[1]).value[0])
         weight += abs(rest)
-        return max(total + rest + _ROUNDING * weight + 2.0**-900, 0.0)
+        # What products lose to underflow meets coefficients of at most this size.
+        lost = 2.0**-900 * (1.0 + float(size.sum()))
+        return max(total + rest + _ROUNDING * weight + lost, 0.0)
