@@ -43,7 +43,7 @@ class PixelPrices:
 
         That are the `shared` pixels and, where one amount is added to all pixels, this amount.
         """
-        if not (self.image_is_free and self._moves_at_once):
+        if not self._moves_at_once:
             also_in_image = shared if len(on_image) else np.zeros(0, dtype=np.bool_)
             return np.where(shared, on_x, 0.0), np.where(also_in_image, on_image, 0.0)
         c, d = np.where(shared, on_x + on_image, 0.0), np.zeros(len(shared))
