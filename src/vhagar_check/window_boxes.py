@@ -19,8 +19,8 @@ from vhagar_check.errors import Rejected
 from vhagar_check.layers import Floats, Indices, Mask
 
 LEAF = 255
-# Boxes that are bounded at once.
-_BATCH = 256
+# Boxes that are bounded at once, and numbers at all of their corners together.
+_BATCH, _MOST_NUMBERS = 256, 2**23
 # Most windows of all boxes of a level together, for the memory: some 400 MB.
 _MOST_KEPT = 2**26
 
@@ -64,12 +64,14 @@ def largest(alike: Alike, tree: bytes, limits: Floats) -> Floats:
     coefficients = np.concatenate(
         [np.fmax(alike.lead, 0), np.fmax(-alike.lead, 0), -alike.on_pixels, -alike.on_images], 1
     )
+    corners = 2 * 3 ** alike.weight.shape[1]  # at most, of each box
+    batch = max(1, min(_BATCH, _MOST_NUMBERS // (corners * coefficients.shape[1])))
     while level:
         if sum(len(box.windows) for box in level) > _MOST_KEPT:
             raise Rejected("a tree of boxes is followed by too many windows")
         below: list[_Box] = []
-        for begin in range(0, len(level), _BATCH):
-            some = level[begin : begin + _BATCH]
+        for begin in range(0, len(level), batch):
+            some = level[begin : begin + batch]
             codes = tree[place : place + len(some)]
             place += len(some)
             if len(codes) < len(some):

@@ -1,0 +1,48 @@
+"""Trees of windows with many neurons are followed a few boxes at a time."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from vhagar.network import Affine, Network, Relu
+from vhagar.perturbation import Domain, parse
+from vhagar.relaxation.windows.halving import Functions, Halving
+from vhagar.relaxation.windows.kinds import windows_of
+from vhagar_check.window_boxes import LEAF, Alike, largest
+
+UNITS, PIXELS = 300, 4
+ENDS = np.zeros(PIXELS), np.ones(PIXELS)
+
+
+def _followed() -> None:
+    rng = np.random.default_rng(1)
+    weight, bias = rng.normal(size=(UNITS, PIXELS)), rng.normal(size=UNITS)
+    tree = bytes([0] * 255 + [LEAF] * 256)
+    low, high = np.append(ENDS[0], 0.0), np.append(ENDS[1], 0.5)
+    lead, nothing = rng.normal(size=(1, UNITS)), np.zeros((1, PIXELS))
+    largest(Alike(weight, bias, low, high, 1.0, lead, nothing, nothing), tree, np.array([-1e9]))
+
+
+def _grown() -> None:
+    rng = np.random.default_rng(1)
+    first = Affine(rng.normal(size=(UNITS, PIXELS)), rng.normal(size=UNITS), (4,), (UNITS,))
+    last = Affine(rng.normal(size=(2, UNITS)), np.zeros(2), (UNITS,), (2,))
+    (piece,) = parse("brightness([0,0.5])").pieces(Domain((4,)), True)
+    windows = windows_of(Network((first, Relu((UNITS,)), last), (4,)), piece)
+    assert windows is not None
+    functions = Functions(rng.normal(size=(1, UNITS)), np.zeros((1, 2 * PIXELS)))
+    tree = Halving(windows, windows.kinds[0], functions, 1e-9).grow(np.array([-1e9]), 511)
+    assert len(tree.code) > 511
+
+
+@pytest.mark.parametrize("work", [_followed, _grown])
+def test_memory_is_bounded(work: Callable[[], None]) -> None:
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**28
