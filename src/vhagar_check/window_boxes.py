@@ -20,7 +20,7 @@ from vhagar_check.layers import Floats, Indices, Mask
 
 LEAF = 255
 # Boxes that are bounded at once, and numbers at all of their corners together.
-_BATCH, _MOST_NUMBERS = 256, 2**23
+_BATCH, _MOST_NUMBERS = 256, 2**22
 # Most windows of all boxes of a level together, for the memory: some 400 MB.
 _MOST_KEPT = 2**26
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from vhagar.network import Affine, Network, Relu
 from vhagar.perturbation import Domain, parse
+from vhagar.relaxation.windows import halving
 from vhagar.relaxation.windows.halving import Functions, Halving
 from vhagar.relaxation.windows.kinds import windows_of
+from vhagar_check import window_boxes
 from vhagar_check.window_boxes import LEAF, Alike, largest
 
 UNITS, PIXELS = 300, 4
@@ -39,10 +42,19 @@ def _grown() -> None:
     assert len(tree.code) > 511
 
 
-@pytest.mark.parametrize("work", [_followed, _grown])
-def test_memory_is_bounded(work: Callable[[], None]) -> None:
+def _peak(work: Callable[[], None]) -> int:
     tracemalloc.start()
     work()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize(("work", "module"), [(_followed, window_boxes), (_grown, halving)])
+def test_memory_is_bounded(
+    work: Callable[[], None], module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peak = _peak(work)
     assert peak < 2**28
+    monkeypatch.setattr(module, "_MOST_NUMBERS", 2**18)
+    assert _peak(work) < 2**24 + peak / 4

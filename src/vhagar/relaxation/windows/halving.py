@@ -17,7 +17,7 @@ from vhagar.relaxation.windows.kinds import Kind, Windows
 # Ends a branch of a tree; other codes are entries.
 LEAF = 255
 # Boxes that are bounded at once, and numbers at all of their corners together.
-_BATCH, _MOST_NUMBERS = 256, 2**23
+_BATCH, _MOST_NUMBERS = 256, 2**22
 # Part of a box's width that counts even where no neuron is open.
 _LITTLE = 1e-3
 
