@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 from vhagar_check import conditions, cuts, definite, hexagon, intervals, linear_bounds, zonotope
+from vhagar_check.box_supports import edge_slopes
 from vhagar_check.layers import Dense, Network
+from vhagar_check.pieces import Domain
+from vhagar_check.pixelwise import Pixelwise, brightness_piece, contrast_piece
 
 Array = np.ndarray
 UNDERFLOW, TINY, HALF_ULP = 2.0**-10, 2.0**-9, 2.0**-12
@@ -221,3 +224,47 @@ def test_a_range_that_is_nearly_symmetric(scale: float) -> None:
     for more, slope in ((1.5e-9, 0.0), (3e-9, 1.0)):
         low, high = np.array([-scale]), np.array([scale * (1 + more)])
         assert hexagon._slope(np.array([-1.0]), low, high) == slope
+
+
+ROW = conditions.Row(np.array([0, 2]), np.array([1.0, -1.0]), -0.25, 0.25)
+DOMAIN = Domain(
+    (3,),
+    -1.0,
+    2.0,
+    (np.array([-0.9375, 0.5, -1.0]), np.array([1.5, 0.75, 2.0])),
+    conditions.Conditions((ROW,), (), (), (), None, False),
+)
+A, B = np.array([[2.0, -1.0, 0.5]]), np.array([[-1.5, 0.5, 1.0]])
+
+
+def test_decided_pixels_are_steep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coefficient of `x_p` counts as often as the image rises with the pixel."""
+    piece = contrast_piece(DOMAIN, (1.25, 2.0), True)
+    assert DOMAIN.box is not None
+    asked: list[tuple[Array, Array]] = []
+
+    def noted(_: Any, a: Array, b: Array) -> Array:
+        asked.append((a, b))
+        return np.full(len(a), 1000.0)
+
+    free = tuple(corner for corner, _ in piece.clip_corners)
+    steepest = max(edge_slopes(free))
+    assert steepest == 2.0
+    before = piece._decided_inside(DOMAIN.box, A, B, {0: 1})
+    usual = piece.rounding(abs(A) + 2 * steepest * abs(B), B)
+    monkeypatch.setattr(Pixelwise, "rounding", noted)
+    found = piece._decided_inside(DOMAIN.box, A, B, {0: 1})
+    assert found - 1000 == pytest.approx(before - usual)
+    assert asked[-1][0].tolist() == (abs(A) + 2 * steepest * abs(B)).tolist()
+    assert asked[-1][1] is B
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("make", [brightness_piece, contrast_piece])
+def test_pixels_with_rows(make: Any, clip: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every bound among which the least is chosen is rounded up."""
+    piece = make(DOMAIN, (0.5, 0.75) if make is brightness_piece else (1.5, 1.75), clip)
+    before = piece._inside(DOMAIN.box, A, B)
+    assert before < 100
+    monkeypatch.setattr(Pixelwise, "rounding", lambda _, a, b: np.full(len(a), 1000.0))
+    assert piece._inside(DOMAIN.box, A, B) > 900

@@ -76,7 +76,7 @@ _OF_CHECKER = {
     "one_image": "image_versions",
     "perturbations": "perturbation_texts pieces",
     "pieces": "piece",
-    "pixelwise": "pixelwise",
+    "pixelwise": "pixelwise allowances",
     "proofs": "proofs tightenings cuts",
     "protobuf": "model_files",
     "quadratic": "quadratic_matrix quadratic_states",
