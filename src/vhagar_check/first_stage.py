@@ -39,11 +39,12 @@ class First:
 
         The first layer multiplies by 1 and by 0, and loses nothing.
         """
-        values, size, ways = units, units, units > 0
-        lost = np.zeros_like(units)
-        for k, layer in enumerate(self.layers):
+        first, *others = self.layers
+        values, size = first.forward(first.kernel, units), first.forward(first.size, units)
+        lost, ways = np.zeros_like(size), size != 0
+        for layer in others:
             values, size = layer.forward(layer.kernel, values), layer.forward(layer.size, size)
-            lost = _lost(layer, lost) if k else layer.forward(layer.size, lost)
+            lost = _lost(layer, lost)
             # Not by the products, which may underflow.
             passes = (layer.size != 0).astype(np.float64)
             ways = layer.forward(passes, ways.astype(np.float64)) > 0
@@ -52,12 +53,14 @@ class First:
     def bias(self) -> tuple[Floats, Floats]:
         """The biases and their absolute values before anything cancels, with so much added that
         what underflow takes is within their relative error."""
-        value, size, lost = np.zeros((3, 1, self.in_size))
-        for k, layer in enumerate(self.layers):
-            value = layer.forward(layer.kernel, value) + layer.bias
-            size = layer.forward(layer.size, size) + abs(layer.bias)
-            lost = _lost(layer, lost) if k else layer.forward(layer.size, lost)
-        return value[0], size[0] + 2.0**60 * lost[0]
+        first, *others = self.layers
+        value, size = first.bias + 0.0, abs(first.bias)  # no number is -0
+        lost = np.zeros_like(size)
+        for layer in others:
+            (value,) = layer.forward(layer.kernel, value[None]) + layer.bias
+            (size,) = layer.forward(layer.size, size[None]) + abs(layer.bias)
+            (lost,) = _lost(layer, lost[None])
+        return value, size + 2.0**60 * lost
 
 
 def _lost(layer: Linear, before: Floats) -> Floats:

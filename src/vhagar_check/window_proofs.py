@@ -99,8 +99,9 @@ def _shift(piece: Piece, span: Any) -> tuple[Pixelwise, Span]:
     if span is None or piece.span is None:
         raise Rejected("a proof by windows does not say which part of a range it is about")
     part = part_of(piece, (float(span[0]), float(span[1])))
-    if not isinstance(part, Pixelwise) or part.name != "brightness" or part.span is None:
+    if not isinstance(part, Pixelwise) or part.name != "brightness":
         raise Rejected("a proof by windows is about a perturbation other than brightness")
+    assert part.span is not None
     if part.span[0] < 0 < part.span[1]:
         raise Rejected("a proof by windows is about images that become brighter and darker")
     return part, part.span

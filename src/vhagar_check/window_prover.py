@@ -43,16 +43,18 @@ class WindowProver:
         values = self._values(lead)
         error = self._error(lead, size, lost)
         rest, on_pixels = self._rest()
-        total = math.fsum([*values.tolist(), *error, *rest])
-        total += gamma(8 + on_pixels) * (float(abs(values).sum()) + abs(rest[0]) + sum(error))
-        return max(total, 0.0) if math.isfinite(total) else math.inf
+        parts = [*values.tolist(), *error, *rest]
+        size = sum(map(abs, parts))
+        if not math.isfinite(2 * size):
+            return math.inf
+        return max(math.fsum(parts) + gamma(8 + on_pixels) * size, 0.0)
 
     def _lead(self, source: int) -> tuple[Floats, Floats, Floats]:
         """The coefficients of all neurons, the absolute values that add up to them, and bounds on
         their errors."""
         network = self._region.network
-        row = np.zeros((1, network.classes))
-        row[0, source], row[0, self._region.target] = 1.0, -1.0
+        label = np.arange(network.classes)[None]
+        row = 1.0 * (label == source) - (label == self._region.target)
         size, lost, terms = abs(row), np.zeros_like(row), 4
         for layer in reversed(network.stages[1]):
             row, size = layer.backward(layer.kernel, row), layer.backward(layer.size, size)
