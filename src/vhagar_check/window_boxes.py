@@ -21,7 +21,7 @@ from vhagar_check.layers import TINY, Floats, Indices, Mask
 LEAF = 255
 # Boxes that are bounded at once, and numbers at all of their corners together.
 _BATCH, _MOST_NUMBERS = 256, 2**22
-# Most windows of all boxes of a level together, for the memory: some 400 MB.
+# Most windows of all boxes of a tree together, for the memory, some 400 MB, and the time.
 _MOST_KEPT = 2**26
 
 
@@ -60,14 +60,15 @@ def largest(alike: Alike, tree: bytes, limits: Floats) -> Floats:
     found = np.full(len(limits), -np.inf)
     everything = np.full(len(limits), np.inf)
     level = [_Box(alike.low, alike.high, np.arange(len(limits)), everything)]
-    place = 0
+    place = kept = 0
     coefficients = np.concatenate(
         [np.fmax(alike.lead, 0), np.fmax(-alike.lead, 0), -alike.on_pixels, -alike.on_images], 1
     )
     corners = 2 * 3 ** alike.weight.shape[1]  # at most, of each box
     batch = max(1, min(_BATCH, _MOST_NUMBERS // (corners * coefficients.shape[1])))
     while level:
-        if sum(len(box.windows) for box in level) > _MOST_KEPT:
+        kept += sum(len(box.windows) for box in level)
+        if kept > _MOST_KEPT:
             raise Rejected("a tree of boxes is followed by too many windows")
         below: list[_Box] = []
         for begin in range(0, len(level), batch):

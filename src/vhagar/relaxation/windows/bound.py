@@ -29,7 +29,7 @@ from vhagar.relaxation.windows.multipliers import Multipliers, multipliers
 _ROUNDING = 2.0**-40
 # Boxes of all trees together, about. Measured: 33,000 boxes of 729 windows take 2.5 s.
 _MOST_BOXES = 2**16
-# Boxes times windows of a kind: the checker keeps a box's windows, and has twice as much room.
+# Boxes times windows of a kind: the checker refuses what is twice as much.
 _MOST_KEPT = 2**25
 # Windows may exceed what they reach by a share of it, or of this share of what they are alone.
 _LEAST = 0.1
