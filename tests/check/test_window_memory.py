@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from collections.abc import Callable
 from types import ModuleType
@@ -14,7 +15,7 @@ from vhagar.perturbation import Domain, parse
 from vhagar.relaxation.windows import halving
 from vhagar.relaxation.windows.halving import Functions, Halving
 from vhagar.relaxation.windows.kinds import windows_of
-from vhagar_check import window_boxes
+from vhagar_check import Rejected, window_boxes
 from vhagar_check.window_boxes import LEAF, Alike, largest
 
 UNITS, PIXELS = 300, 4
@@ -58,3 +59,15 @@ def test_memory_is_bounded(
     assert peak < 2**28
     monkeypatch.setattr(module, "_MOST_NUMBERS", 2**18)
     assert _peak(work) < 2**24 + peak / 4
+
+
+def test_windows_of_all_boxes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six windows in a tree of 127 boxes, none of which they leave early."""
+    low, high, none = np.zeros(2), np.ones(2), np.zeros((6, 1))
+    alike = Alike(np.ones((1, 1)), np.zeros(1), low, high, math.inf, np.ones((6, 1)), none, none)
+    tree, limits = bytes([0] * 63 + [LEAF] * 64), np.full(6, -1e9)
+    monkeypatch.setattr(window_boxes, "_MOST_KEPT", 6 * 127)
+    largest(alike, tree, limits)
+    monkeypatch.setattr(window_boxes, "_MOST_KEPT", 6 * 127 - 1)
+    with pytest.raises(Rejected, match="too many windows"):
+        largest(alike, tree, limits)
