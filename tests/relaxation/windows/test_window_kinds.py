@@ -77,6 +77,16 @@ def test_the_most_windows(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(module, name, most - 1)
             assert windows_of(network, piece) is None
     assert windows_of(network_with(0 * SEEN), piece) is None
+    least = 2.0**-900
+    assert windows_of(network_with(least * np.eye(4)), piece) is not None
+    for row in (0, 3):
+        weight = least * np.eye(4)
+        weight[row] = np.nextafter(weight[row], 0)
+        assert windows_of(network_with(weight), piece) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_MOST_TERMS", 3)
+        assert windows_of(network_with(np.ones((3, 4))), piece) is not None
+        assert windows_of(network_with(np.ones((4, 4))), piece) is None
     assert windows_of(network_with(np.ones((2, 4))), piece) is not None
     wider = piece_of("brightness([0,0.25])", 5)
     assert windows_of(network_with(np.ones((2, 5))), wider) is None
