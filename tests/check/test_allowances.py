@@ -54,6 +54,7 @@ def test_the_layers_in_front_of_units(visible: Any) -> None:
     rng = np.random.default_rng(6)
     shift, first, second, last = (rng.normal(size=size) for size in (3, (4, 3), (5, 4), (2, 5)))
     first[0], first[1, 1], second[2] = 0.0, 0.0, 0.0
+    last[0, [0, 1, 3, 4]] = 0.0  # it sees only what sees nothing
     biases = [shift, *(rng.normal(size=size) for size in (4, 5, 2))]
     weights = [np.eye(3), first, second, last]
     layers: list[Linear] = [Scale(np.ones(3), np.ones(3), shift)]
@@ -74,6 +75,7 @@ def test_the_layers_in_front_of_units(visible: Any) -> None:
     np.testing.assert_allclose(size, sizes, rtol=1e-12)
     np.testing.assert_allclose(lost, losses, rtol=1e-12)
     assert (ways == (paths > 0)).all()
+    assert ways.tolist() == [[False, True]] * 3
     found = own.bias()
     np.testing.assert_allclose(found[0], bias, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found[1], bias_size + 2.0**60 * bias_lost, rtol=1e-12)

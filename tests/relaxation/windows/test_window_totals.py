@@ -16,6 +16,7 @@ from vhagar.relaxation.windows.bound import WindowBounder
 from vhagar.relaxation.windows.halving import LEAF, Functions, Halved, Halving
 from vhagar.relaxation.windows.kinds import Kind, Windows
 from vhagar.relaxation.windows.multipliers import Multipliers
+from vhagar_check import window_boxes, window_prover
 
 from .nets import SEEN, network_with, piece_of
 
@@ -108,7 +109,8 @@ def test_a_bound_is_never_negative_and_always_finite(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("reached", "share"), [(math.inf, 0.25), (math.nan, 0.25), (1.0, math.inf)]
+    ("reached", "share"),
+    [(math.inf, 0.25), (-math.inf, 0.25), (math.nan, 0.25), (1.0, math.inf)],
 )
 def test_numbers_that_are_too_large_have_no_bound(
     reached: float, share: float, monkeypatch: pytest.MonkeyPatch
@@ -166,3 +168,17 @@ def test_a_block_says_what_was_proved() -> None:
         bytes([LEAF, 0, LEAF, LEAF]),
     ]
     assert data == b"".join(expected)
+
+
+def test_there_is_none_without_windows_or_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is begun then."""
+    monkeypatch.setattr(WindowBounder, "_lead", None)
+    piece = piece_of("brightness([0,0.25])", 4)
+    assert WindowBounder(network_with(SEEN), piece, 2).bound(1, 0.25, lambda: True) is None
+    assert WindowBounder(network_with(0 * SEEN), piece, 2).bound(1, 0.25) is None
+
+
+def test_the_checker_follows_what_is_found() -> None:
+    """Limits are raised while a tree is grown: it follows windows to a level more, or a few."""
+    assert 2 * module._MOST_KEPT == window_boxes._MOST_KEPT == 2**26
+    assert 32 * module._MOST_BOXES <= 2 * window_prover._MOST_BOXES
