@@ -134,14 +134,18 @@ def _windows(network: Network) -> tuple[list[Window], float]:
         eye = np.eye(min(step, first.in_size - begin), first.in_size, begin)
         weight, size, lost, ways = first.rows(eye)
         pixel, unit = np.nonzero(ways)
-        own = (part[pixel, unit] for part in (weight, size, lost))
-        parts.append((unit, pixel + begin, *own))
+        seen = pixel, unit
+        parts.append((unit, pixel + begin, weight[seen], size[seen], lost[seen]))
         count += len(unit)
         if count > _MOST_ENTRIES:
             raise Rejected("a proof by windows is about neurons that see too many pixels")
-    columns = [np.concatenate([part[k] for part in parts]) for k in range(5)]
-    order = np.argsort(columns[0], kind="stable")  # a unit's pixels ascend already
-    units, pixels, weights, sizes, losses = (own[order] for own in columns)
+    units, pixels, weights, sizes, losses = (
+        np.concatenate([part[k] for part in parts]) for k in range(5)
+    )
+    order = np.argsort(units, kind="stable")  # the pixels of a unit ascend already
+    units, pixels, weights, sizes, losses = (
+        own[order] for own in (units, pixels, weights, sizes, losses)
+    )
     # What products lose to underflow is far less than this share of what is left.
     if not (np.isfinite(sizes).all() and (sizes >= 2.0**60 * (UNDERFLOW + losses)).all()):
         raise Rejected("a proof by windows is about weights that may underflow")
@@ -156,6 +160,6 @@ def _windows(network: Network) -> tuple[list[Window], float]:
     for places in groups.values():
         members = units[[place.start for place in places]]
         weight, size = (np.array([own[place] for place in places]) for own in (weights, sizes))
-        own = bias[members], bias_size[members]
-        found.append(Window(pixels[places[0]], members, weight, size, *own))
+        both = bias[members], bias_size[members]
+        found.append(Window(pixels[places[0]], members, weight, size, *both))
     return found, first.room

@@ -47,7 +47,7 @@ class WindowProver:
         size = sum(map(abs, parts))
         if not math.isfinite(2 * size):
             return math.inf
-        return max(math.fsum(parts) + gamma(8 + on_pixels) * size, 0.0)
+        return float(max(math.fsum(parts) + gamma(8 + on_pixels) * size, 0.0))
 
     def _lead(self, source: int) -> tuple[Floats, Floats, Floats]:
         """The coefficients of all neurons, the absolute values that add up to them, and bounds on
