@@ -140,7 +140,7 @@ def _windows(network: Network) -> tuple[list[Window], float]:
         if count > _MOST_ENTRIES:
             raise Rejected("a proof by windows is about neurons that see too many pixels")
     columns = [np.concatenate([part[k] for part in parts]) for k in range(5)]
-    order = np.lexsort((columns[1], columns[0]))
+    order = np.argsort(columns[0], kind="stable")  # a unit's pixels ascend already
     units, pixels, weights, sizes, losses = (own[order] for own in columns)
     # What products lose to underflow is far less than this share of what is left.
     if not (np.isfinite(sizes).all() and (sizes >= 2.0**60 * (UNDERFLOW + losses)).all()):

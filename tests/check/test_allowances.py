@@ -12,9 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar_check import conditions, cuts, definite, hexagon, intervals, linear_bounds, zonotope
+from vhagar_check import (
+    conditions,
+    cuts,
+    definite,
+    first_stage,
+    hexagon,
+    intervals,
+    linear_bounds,
+    zonotope,
+)
 from vhagar_check.box_supports import edge_slopes
-from vhagar_check.layers import Dense, Network
+from vhagar_check.layers import Dense, Linear, Network, Scale
 from vhagar_check.pieces import Domain
 from vhagar_check.pixelwise import Pixelwise, brightness_piece, contrast_piece
 
@@ -37,6 +46,53 @@ def visible(monkeypatch: pytest.MonkeyPatch) -> Any:
                 monkeypatch.setattr(module, name, value)
 
     return made
+
+
+def test_the_layers_in_front_of_units(visible: Any) -> None:
+    """A way through all layers counts where products cancel; underflow is lost from the second."""
+    visible(first_stage)
+    rng = np.random.default_rng(6)
+    shift, first, second, last = (rng.normal(size=size) for size in (3, (4, 3), (5, 4), (2, 5)))
+    first[0], first[1, 1], second[2] = 0.0, 0.0, 0.0
+    last[0, [0, 1, 3, 4]] = 0.0  # it sees only what sees nothing
+    biases = [shift, *(rng.normal(size=size) for size in (4, 5, 2))]
+    weights = [np.eye(3), first, second, last]
+    layers: list[Linear] = [Scale(np.ones(3), np.ones(3), shift)]
+    layers += [Dense(weight, own) for weight, own in zip(weights[1:], biases[1:], strict=True)]
+    own = first_stage.First(tuple(layers))
+    assert (own.in_size, own.widest) == (3, 5)
+    assert own.room == gamma(3) + gamma(4) + gamma(5) + gamma(5)
+    values, size, lost, ways = own.rows(np.eye(3))
+    expected, sizes, losses, paths = np.eye(3), np.eye(3), np.zeros((3, 3)), np.eye(3)
+    bias, bias_size, bias_lost = shift, abs(shift), np.zeros(3)
+    for weight, more, terms in zip(weights[1:], biases[1:], (4, 5, 5), strict=True):
+        expected, sizes = expected @ weight.T, sizes @ abs(weight.T)
+        losses = 1.01 * losses @ abs(weight.T) + UNDERFLOW * (terms + 1)
+        paths = paths @ (weight.T != 0)
+        bias, bias_size = weight @ bias + more, abs(weight) @ bias_size + abs(more)
+        bias_lost = 1.01 * abs(weight) @ bias_lost + UNDERFLOW * (terms + 1)
+    np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(size, sizes, rtol=1e-12)
+    np.testing.assert_allclose(lost, losses, rtol=1e-12)
+    assert (ways == (paths > 0)).all()
+    assert ways.tolist() == [[False, True]] * 3
+    found = own.bias()
+    np.testing.assert_allclose(found[0], bias, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found[1], bias_size + 2.0**60 * bias_lost, rtol=1e-12)
+    only = first_stage.First((Dense(first, np.array([-0.0, 1.0, -2.0, 0.0])),))
+    assert [part.tolist() for part in only.bias()] == [[0.0, 1.0, -2.0, 0.0], [0.0, 1.0, 2.0, 0.0]]
+    assert not np.signbit(only.bias()[0][0])
+    assert only.rows(np.eye(3))[3].tolist() == (first.T != 0).tolist()
+
+
+def test_sizes_of_biases() -> None:
+    """Where nothing underflows that counts."""
+    first, second = (
+        Dense(np.eye(2), np.array([-1.0, 2.0])),
+        Dense(np.ones((1, 2)), np.array([-4.0])),
+    )
+    value, size = first_stage.First((first, second)).bias()
+    assert (value.tolist(), size.tolist()) == ([-3.0], [7.0])
 
 
 def test_cuts(visible: Any) -> None:

@@ -61,6 +61,32 @@ def test_trees_prove_what_the_formula_says(batch: int, monkeypatch: pytest.Monke
         assert largest(alike, tree, limits) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("most", "numbers", "sizes"),
+    [(256, 2**22, [8]), (3, 2**22, [3, 3, 2]), (256, 3, [3, 3, 2]), (256, 0.5, [1] * 8)],
+)
+def test_boxes_that_are_bounded_at_once(
+    most: int, numbers: float, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the numbers at all of their corners, at most three for each pixel and end of the shift."""
+    alike = drawn(np.random.default_rng(7))
+    corners, columns = 2 * 3**2, 2 * 3 + 2 * 2
+    asked: list[int] = []
+    terms = module._terms
+
+    def noted(alike: Alike, boxes: list[Any]) -> list[Array]:
+        asked.append(len(boxes))
+        return terms(alike, boxes)
+
+    monkeypatch.setattr(module, "_terms", noted)
+    monkeypatch.setattr(module, "_BATCH", most)
+    for more in (0, corners * columns - 1):
+        asked.clear()
+        monkeypatch.setattr(module, "_MOST_NUMBERS", int(numbers * corners * columns) + more)
+        largest(alike, bytes([0] * 7 + [LEAF] * 8), np.full(3, -1e9))
+        assert asked[-len(sizes) :] == sizes
+
+
 def test_a_limit_that_is_just_kept_is_kept() -> None:
     alike = drawn(np.random.default_rng(2), windows=1)
     whole, tree = largest(alike, bytes([LEAF]), np.zeros(1)), bytes([2, 0, 0, *[LEAF] * 4])

@@ -153,6 +153,13 @@ def test_windows_that_differ_are_not_alike(differing: str, monkeypatch: pytest.M
     monkeypatch.setattr(module, "largest", noted)
     assert WindowProver(region)._values(lead) == pytest.approx(expected, rel=1e-12)
     assert sorted(asked) == ([5] if differing == "nothing" else [1, 4])
+    # The tree of five boxes, and for the window that differs its own or the same once more.
+    boxes = {"nothing": 5, "tree": 6}.get(differing, 10)
+    monkeypatch.setattr(module, "_MOST_BOXES", boxes)
+    WindowProver(region)._values(lead)
+    monkeypatch.setattr(module, "_MOST_BOXES", boxes - 1)
+    with pytest.raises(Rejected, match="too large trees"):
+        WindowProver(region)._values(lead)
 
 
 def exact_bound(region: WindowRegion, source: int) -> float:
@@ -274,8 +281,8 @@ def error_of(visible: Visible, window: Window, stated: Stated, of: tuple[Array, 
     on = abs(stated.on_pixels) + abs(stated.on_images)
     terms = 4 * (len(window.units) + len(window.pixels)) + 64
     neurons = [
-        sum(row * pixels) * visible.MORE + abs(bias)
-        for row, bias in zip(window.size, window.bias, strict=True)
+        sum(row * pixels) * visible.MORE + bias
+        for row, bias in zip(window.size, window.bias_size, strict=True)
     ]
     weights = sum(size * neurons)
     error = visible.gamma(terms) * (4 * weights + 2 * sum(on * pixels))

@@ -56,6 +56,11 @@ def test_what_is_read_is_what_was_written() -> None:
     assert region.room == gamma(6)
 
 
+def test_any_class_may_be_the_target() -> None:
+    for target in range(3):
+        assert written(about={"target": target}).read(FORM).target == target
+
+
 def test_a_part_of_the_range_and_another_piece() -> None:
     assert written(span=[0.125, 0.25]).read(FORM).piece.span == (0.125, 0.25)
     both = form_of(FORM.network, "brightness([-0.5,0.25])", DOMAIN)
@@ -184,6 +189,15 @@ def test_weights_that_may_underflow_are_refused() -> None:
     for weight in (float(np.nextafter(least, 0)), np.inf):
         with pytest.raises(Rejected, match="may underflow"):
             module._windows(network_of(np.full((1, 1), weight), np.zeros((3, 1))))
+    # Behind a second layer, whose product and sum may underflow, it is three times as much.
+    for share, accepted in ((3.0, True), (2.5, False)):
+        weight = np.full((1, 1), share * least)
+        both = (dense(np.eye(1)), dense(weight)), (dense(np.zeros((3, 1))),)
+        if accepted:
+            assert module._windows(Network(both, (1,)))
+            continue
+        with pytest.raises(Rejected, match="may underflow"):
+            module._windows(Network(both, (1,)))
 
 
 @pytest.mark.parametrize(

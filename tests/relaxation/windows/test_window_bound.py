@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vhagar import Problem
-from vhagar.network import Affine, Convolution, Network, Relu
+from vhagar.network import Affine, Network, Relu
 from vhagar.perturbation import Domain, parse
 from vhagar.relaxation.windows import WindowBounder
 from vhagar.relaxation.windows import bound as module
@@ -22,7 +22,7 @@ from vhagar.relaxation.windows.multipliers import Multipliers
 from ...marks import mostly_slow
 from ...oracle.exact import exact_optimum
 from ..samples import ExactNetwork, pairs
-from .nets import BUILDS, PERTURBATIONS, SHAPE, Rng, network_of, pieces_of
+from .nets import BUILDS, PERTURBATIONS, Rng, network_of, pieces_of
 
 every_build = pytest.mark.parametrize("build", BUILDS)
 every_perturbation = pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 3))
@@ -159,59 +159,6 @@ def test_without_time_it_has_a_bound_or_none() -> None:
     assert whole is not None
     assert early is not None
     assert whole.upper < early.upper
-
-
-def test_equal_windows_are_of_one_kind() -> None:
-    rng = np.random.default_rng(8)
-    count = {}
-    for build in BUILDS:
-        (piece,) = pieces_of("brightness([0,0.1])", True, rng)
-        windows = windows_of(network_of(build, rng), piece)
-        assert windows is not None
-        count[build] = len(windows.kinds), windows.count
-        numbers = np.concatenate([kind.numbers for kind in windows.kinds])
-        assert sorted(numbers.tolist()) == list(range(windows.count))
-    assert count["plain"] == (1, 6)
-    assert count["padded"] == (4, 12)  # inside, at two sides, and in a corner
-    assert count["strided"] == (1, 4)
-    assert count["one pixel missing"] == (2, 12)
-    assert count["by place"] == (6, 6)
-
-
-def _wide(rng: Rng) -> Network:
-    first = Convolution(rng.normal(size=(2, 1, 3, 2)), rng.normal(size=2), SHAPE)
-    last = Affine(rng.normal(size=(3, first.out_size)), np.zeros(3), first.out_shape, (3,))
-    return Network((first, Relu(first.out_shape), last), SHAPE)
-
-
-def _deep(rng: Rng) -> Network:
-    network = network_of("plain", rng)
-    last = Affine(rng.normal(size=(3, 3)), np.zeros(3), (3,), (3,))
-    return Network((*network.layers, Relu((3,)), last), SHAPE)
-
-
-def _linear_units(rng: Rng) -> Network:
-    first, relu, last = network_of("plain", rng).layers
-    passing = np.arange(relu.in_size) == 3
-    return Network((first, Relu(relu.in_shape, passing), last), SHAPE)
-
-
-@pytest.mark.parametrize("make", [_wide, _deep, _linear_units])
-def test_other_networks_have_no_windows(make: object) -> None:
-    assert callable(make)
-    rng = np.random.default_rng(1)
-    (piece,) = pieces_of("brightness([0,0.1])", True, rng)
-    assert windows_of(make(rng), piece) is None
-    assert WindowBounder(make(rng), piece, 0).bound(1, 1.0) is None
-
-
-@pytest.mark.parametrize(
-    "text", ["linf(0.1)", "contrast([1,1.5])", "contrast([0.5,0.9])", "occlusion(1,1,1)"]
-)
-def test_other_perturbations_have_no_windows(text: str) -> None:
-    rng = np.random.default_rng(1)
-    for piece in pieces_of(text, True, rng):
-        assert windows_of(network_of("plain", rng), piece) is None
 
 
 def test_a_tree_ends_in_leaves() -> None:

@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 
+from vhagar.network import Affine, Convolution, Network, Relu
 from vhagar.perturbation import Domain
+from vhagar.relaxation.windows import WindowBounder
 from vhagar.relaxation.windows import kinds as module
 from vhagar.relaxation.windows.kinds import windows_of
 
-from .nets import SEEN, network_with, piece_of
+from .nets import BUILDS, SEEN, SHAPE, Rng, network_of, network_with, piece_of, pieces_of
 
 
 def test_windows_of_a_network() -> None:
@@ -59,6 +61,30 @@ def test_sizes_where_images_are_not_clipped() -> None:
     assert windows.sizes(windows.kinds[0])[0].tolist() == [1.75, 1.75]
 
 
+def test_ranges_that_are_smaller_than_the_input_range() -> None:
+    domain = Domain((4,), np.zeros(4), np.full(4, 0.5))
+    for clip, size in ((False, 0.75), (True, 1.25)):
+        piece = piece_of("brightness([0,0.25])", 4, clip, domain)
+        windows = windows_of(network_with(SEEN), piece)
+        assert windows is not None
+        assert windows.sizes(windows.kinds[0])[0].tolist() == [size, size]
+
+
+def test_other_input_ranges() -> None:
+    for text, end in (("brightness([0.25,0.5])", 2.0), ("brightness([-0.5,-0.25])", 0.5)):
+        windows = windows_of(network_with(SEEN), piece_of(text, 4, True, Domain((4,), -0.5, 2.0)))
+        assert windows is not None
+        assert windows.end == end
+
+
+def test_biases_of_0_are_equal_whatever_their_sign() -> None:
+    bias = np.zeros(5)
+    bias[1] = -0.0
+    windows = windows_of(network_with(SEEN, bias), piece_of("brightness([0,0.25])", 4))
+    assert windows is not None
+    assert len(windows.kinds) == 2
+
+
 def test_weights_that_are_stored_but_zero_are_not_seen() -> None:
     matrix = module.sparse.csr_array(
         (np.array([1.0, 2.0, 0.0, 3.0]), np.array([1, 1, 2, 0]), np.array([0, 3, 4])), shape=(2, 3)
@@ -77,6 +103,84 @@ def test_the_most_windows(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(module, name, most - 1)
             assert windows_of(network, piece) is None
     assert windows_of(network_with(0 * SEEN), piece) is None
+    least = 2.0**-900
+    assert windows_of(network_with(least * np.eye(4)), piece) is not None
+    for row in (0, 3):
+        weight = least * np.eye(4)
+        weight[row] = np.nextafter(weight[row], 0)
+        assert windows_of(network_with(weight), piece) is None
+    both = np.array([[least, np.nextafter(least, 0)]])
+    assert windows_of(network_with(both), piece_of("brightness([0,0.25])", 2)) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_MOST_TERMS", 3)
+        assert windows_of(network_with(np.ones((3, 4))), piece) is not None
+        assert windows_of(network_with(np.ones((4, 4))), piece) is None
     assert windows_of(network_with(np.ones((2, 4))), piece) is not None
     wider = piece_of("brightness([0,0.25])", 5)
     assert windows_of(network_with(np.ones((2, 5))), wider) is None
+
+
+def test_equal_windows_are_of_one_kind() -> None:
+    rng = np.random.default_rng(8)
+    count = {}
+    for build in BUILDS:
+        (piece,) = pieces_of("brightness([0,0.1])", True, rng)
+        windows = windows_of(network_of(build, rng), piece)
+        assert windows is not None
+        count[build] = len(windows.kinds), windows.count
+        numbers = np.concatenate([kind.numbers for kind in windows.kinds])
+        assert sorted(numbers.tolist()) == list(range(windows.count))
+    assert count["plain"] == (1, 6)
+    assert count["padded"] == (4, 12)  # inside, at two sides, and in a corner
+    assert count["strided"] == (1, 4)
+    assert count["one pixel missing"] == (2, 12)
+    assert count["by place"] == (6, 6)
+
+
+def _wide(rng: Rng) -> Network:
+    first = Convolution(rng.normal(size=(2, 1, 3, 2)), rng.normal(size=2), SHAPE)
+    last = Affine(rng.normal(size=(3, first.out_size)), np.zeros(3), first.out_shape, (3,))
+    return Network((first, Relu(first.out_shape), last), SHAPE)
+
+
+def _deep(rng: Rng) -> Network:
+    network = network_of("plain", rng)
+    last = Affine(rng.normal(size=(3, 3)), np.zeros(3), (3,), (3,))
+    return Network((*network.layers, Relu((3,)), last), SHAPE)
+
+
+def _linear_units(rng: Rng) -> Network:
+    first, relu, last = network_of("plain", rng).layers
+    passing = np.arange(relu.in_size) == 3
+    return Network((first, Relu(relu.in_shape, passing), last), SHAPE)
+
+
+def _two_layers_before(rng: Rng) -> Network:
+    first, relu, last = network_of("plain", rng).layers
+    turned = Affine(np.eye(12)[::-1].copy(), np.zeros(12), SHAPE, SHAPE)
+    return Network((turned, first, relu, last), SHAPE)
+
+
+def _two_layers_behind(rng: Rng) -> Network:
+    network = network_of("plain", rng)
+    return Network((*network.layers, Affine(np.eye(3), np.ones(3), (3,), (3,))), SHAPE)
+
+
+@pytest.mark.parametrize(
+    "make", [_wide, _deep, _linear_units, _two_layers_before, _two_layers_behind]
+)
+def test_other_networks_have_no_windows(make: object) -> None:
+    assert callable(make)
+    rng = np.random.default_rng(1)
+    (piece,) = pieces_of("brightness([0,0.1])", True, rng)
+    assert windows_of(make(rng), piece) is None
+    assert WindowBounder(make(rng), piece, 0).bound(1, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["linf(0.1)", "contrast([1,1.5])", "contrast([0.5,0.9])", "occlusion(1,1,1)"]
+)
+def test_other_perturbations_have_no_windows(text: str) -> None:
+    rng = np.random.default_rng(1)
+    for piece in pieces_of(text, True, rng):
+        assert windows_of(network_of("plain", rng), piece) is None

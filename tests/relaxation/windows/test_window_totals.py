@@ -16,6 +16,7 @@ from vhagar.relaxation.windows.bound import WindowBounder
 from vhagar.relaxation.windows.halving import LEAF, Functions, Halved, Halving
 from vhagar.relaxation.windows.kinds import Kind, Windows
 from vhagar.relaxation.windows.multipliers import Multipliers
+from vhagar_check import window_boxes, window_prover
 
 from .nets import SEEN, network_with, piece_of
 
@@ -53,7 +54,11 @@ def test_a_bound_is_the_sum_of_its_parts(text: str, monkeypatch: pytest.MonkeyPa
     def never() -> bool:
         return False
 
-    for alone in (1.0, 1000.0):
+    def most_of(kind: Kind) -> int:
+        return min(math.ceil(2**16 * len(kind.numbers) / 3), module._MOST_KEPT // len(kind.numbers))
+
+    for alone, kept in ((1.0, 2**25), (1000.0, 1001)):
+        monkeypatch.setattr(module, "_MOST_KEPT", kept)
         Recorded.made.clear()
         bounder._multipliers[1] = Multipliers(of, values, alone)
         proof = bounder.bound(1, 0.25, never)
@@ -72,7 +77,7 @@ def test_a_bound_is_the_sum_of_its_parts(text: str, monkeypatch: pytest.MonkeyPa
             assert made_one.kind is kind
             assert made_one.slack == pytest.approx(slack)
             assert made_one.should_stop is never
-            assert made_one.most == math.ceil(2**16 * len(kind.numbers) / 3)
+            assert made_one.most == most_of(kind)
             assert (made_one.functions.multipliers == own).all()
             np.testing.assert_allclose(made_one.functions.lead, lead[kind.units])
             np.testing.assert_allclose(made_one.limits, reach + slack)
@@ -103,15 +108,37 @@ def test_a_bound_is_never_negative_and_always_finite(monkeypatch: pytest.MonkeyP
         assert (proof and proof.upper) == expected
 
 
-def test_the_allowances_of_a_bound() -> None:
+@pytest.mark.parametrize(
+    ("reached", "share"),
+    [(math.inf, 0.25), (-math.inf, 0.25), (math.nan, 0.25), (1.0, math.inf)],
+)
+def test_numbers_that_are_too_large_have_no_bound(
+    reached: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no tree is grown for them."""
+    bounder = WindowBounder(network_with(SEEN), piece_of("brightness([0,0.25])", 4), 2)
+    windows = bounder._windows
+    assert windows is not None
+    of = tuple(np.zeros((len(kind.numbers), 2 * kind.width)) for kind in windows.kinds)
+    values = tuple(np.full(len(kind.numbers), reached) for kind in windows.kinds)
+    bounder._multipliers[1] = Multipliers(of, values, 1.0)
+    monkeypatch.setattr(Halving, "grow", None)
+    assert bounder.bound(1, share) is None
+
+
+def test_the_allowances_of_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2.0**-45 <= module._ROUNDING <= 2.0**-35
     bounder = WindowBounder(network_with(SEEN), piece_of("brightness([0,0.25])", 4), 2)
     windows = bounder._windows
     assert windows is not None
     none = [np.zeros((len(kind.numbers), 2 * kind.width)) for kind in windows.kinds]
     trees = [Halved(b"", np.zeros(0), np.zeros(len(own))) for own in none]
-    found = bounder._total(windows, Multipliers(tuple(none), (), 0.0), trees, np.zeros(5))
-    assert 2.0**-901 < found < 2.0**-890
+    monkeypatch.setattr(module, "_ROUNDING", 0.0)
+    zeros = np.zeros((1, 4))
+    rest = float(bounder._piece.support(zeros, zeros).value[0])
+    for size, expected in ((np.zeros(5), 2.0**-900), (np.full(5, 2.0**800), 5 * 2.0**-100)):
+        found = bounder._total(windows, Multipliers(tuple(none), (), 0.0), trees, size)
+        assert found == pytest.approx(rest + expected, rel=1e-13, abs=0.0)
 
 
 def test_a_block_says_what_was_proved() -> None:
@@ -141,3 +168,17 @@ def test_a_block_says_what_was_proved() -> None:
         bytes([LEAF, 0, LEAF, LEAF]),
     ]
     assert data == b"".join(expected)
+
+
+def test_there_is_none_without_windows_or_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is begun then."""
+    monkeypatch.setattr(WindowBounder, "_lead", None)
+    piece = piece_of("brightness([0,0.25])", 4)
+    assert WindowBounder(network_with(SEEN), piece, 2).bound(1, 0.25, lambda: True) is None
+    assert WindowBounder(network_with(0 * SEEN), piece, 2).bound(1, 0.25) is None
+
+
+def test_the_checker_follows_what_is_found() -> None:
+    """Limits are raised while a tree is grown: it follows windows to a level more, or a few."""
+    assert 2 * module._MOST_KEPT == window_boxes._MOST_KEPT == 2**26
+    assert 32 * module._MOST_BOXES <= 2 * window_prover._MOST_BOXES

@@ -80,6 +80,16 @@ def test_boxes_have_the_bounds_of_the_formula(end: float) -> None:
         assert sorted(asked) == list(range(12))
 
 
+def test_neurons_that_end_at_0_are_not_open() -> None:
+    """Nor is a neuron that is never positive: its line is 0, and not the neuron itself."""
+    windows, kind = made(np.random.default_rng(1), units=2, pixels=1, end=math.inf)
+    kind = replace(kind, weight=np.array([[1.0], [1.0]]), bias=np.array([0.0, -1.0]))
+    (found,) = corners(windows, kind, Boxes(np.zeros((1, 2)), np.array([[0.5, 0.5]])))
+    assert found.open.tolist() == [[False, False]]
+    assert found.terms[0, :, 0].tolist() == [0.0, 0.0, -0.5, -0.5]
+    assert found.terms[0, :, 1].tolist() == [0.0] * 4
+
+
 def test_windows_at_points() -> None:
     rng = np.random.default_rng(2)
     for end in (0.75, math.inf):

@@ -49,15 +49,15 @@ class WindowProof:
         """The proof in the format of certificates (`docs/certificate.md`, "WNDW")."""
         count = self.windows.count
         kind, limits = np.zeros(count, dtype="<u2"), np.zeros(count)
-        rows: list[Array] = [np.zeros(0)] * count
+        rows: dict[int, Array] = {}
         each = zip(self.windows.kinds, self.trees, self.multipliers.of, strict=True)
         for number, (own, tree, values) in enumerate(each):
             kind[own.numbers], limits[own.numbers] = number, tree.limits
-            for window, row in zip(own.numbers.tolist(), values, strict=True):
-                rows[window] = row
+            rows |= zip(own.numbers.tolist(), values, strict=True)
         codes = [tree.code for tree in self.trees]
         about = {"target": self.target, "windows": count, "boxes": [len(code) for code in codes]}
-        parts = kind, limits.astype("<f8"), np.concatenate(rows).astype("<f4")
+        values = np.concatenate([rows[window] for window in range(count)])
+        parts = kind, limits.astype("<f8"), values.astype("<f4")
         return about, b"".join([*(part.tobytes() for part in parts), *codes])
 
 
@@ -102,8 +102,8 @@ class WindowBounder:
 
     def _lead(self, target: int) -> tuple[Array, Array]:
         """The coefficients of all neurons, and the sums of absolute values that they round."""
-        row = np.zeros((1, self._network.classes))
-        row[0, self._source], row[0, target] = 1.0, -1.0
+        label = np.arange(self._network.classes)[None]
+        row = 1.0 * (label == self._source) - (label == target)
         size = abs(row)
         assert self._windows is not None
         for layer in reversed(self._windows.last.layers):
