@@ -134,8 +134,8 @@ def _windows(network: Network) -> tuple[list[Window], float]:
         eye = np.eye(min(step, first.in_size - begin), first.in_size, begin)
         weight, size, lost, ways = first.rows(eye)
         pixel, unit = np.nonzero(ways)
-        seen = pixel, unit
-        parts.append((unit, pixel + begin, weight[seen], size[seen], lost[seen]))
+        at = pixel, unit
+        parts.append((unit, pixel + begin, weight[at], size[at], lost[at]))
         count += len(unit)
         if count > _MOST_ENTRIES:
             raise Rejected("a proof by windows is about neurons that see too many pixels")
@@ -160,6 +160,6 @@ def _windows(network: Network) -> tuple[list[Window], float]:
     for places in groups.values():
         members = units[[place.start for place in places]]
         weight, size = (np.array([own[place] for place in places]) for own in (weights, sizes))
-        both = bias[members], bias_size[members]
-        found.append(Window(pixels[places[0]], members, weight, size, *both))
+        biases = bias[members], bias_size[members]
+        found.append(Window(pixels[places[0]], members, weight, size, *biases))
     return found, first.room

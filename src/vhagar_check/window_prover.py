@@ -44,10 +44,10 @@ class WindowProver:
         error = self._error(lead, size, lost)
         rest, on_pixels = self._rest()
         parts = [*values.tolist(), *error, *rest]
-        size = sum(map(abs, parts))
-        if not math.isfinite(2 * size):
+        total: float = sum(map(abs, parts))
+        if not math.isfinite(2 * total):
             return math.inf
-        return float(max(math.fsum(parts) + gamma(8 + on_pixels) * size, 0.0))
+        return max(math.fsum(parts) + gamma(8 + on_pixels) * total, 0.0)
 
     def _lead(self, source: int) -> tuple[Floats, Floats, Floats]:
         """The coefficients of all neurons, the absolute values that add up to them, and bounds on

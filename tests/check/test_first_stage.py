@@ -33,7 +33,7 @@ from .test_window_proofs import ONLY_WINDOWS, Parts, first_proof
 
 IMAGE = ["batch", 1, 3, 4]
 # What is written before the ReLU layer, and how the model takes its inputs.
-Written = tuple[Callable[[Build], str], dict[str, float]]
+Written = tuple[Callable[[Build], str], dict[str, Any]]
 
 
 def _plain(b: Build) -> str:
@@ -102,7 +102,7 @@ def _certified(
 @pytest.mark.parametrize(("make", "convention"), mostly_slow(WRITTEN, 3))
 def test_normalisations_and_other_layers_in_front_are_proved(
     make: Callable[[Build], str],
-    convention: dict[str, float],
+    convention: dict[str, Any],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
