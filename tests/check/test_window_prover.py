@@ -162,6 +162,11 @@ def test_windows_that_differ_are_not_alike(differing: str, monkeypatch: pytest.M
         WindowProver(region)._values(lead)
 
 
+def test_the_most_boxes_are_those_of_the_format() -> None:
+    """As `docs/certificate.md` has it."""
+    assert module._MOST_BOXES == 2**22
+
+
 def exact_bound(region: WindowRegion, source: int) -> float:
     """The bound as the formula has it, without errors."""
     lead = lead_of(region.network, source, region.target)
