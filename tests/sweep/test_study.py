@@ -15,8 +15,9 @@ from vhagar.errors import InvalidInput, InvalidNetwork
 from vhagar.perturbation import Domain
 from vhagar.report.problems import reproduction
 from vhagar.report.reading import read_store
+from vhagar.sweep.grid import Grid
 from vhagar.sweep.runner import open_study
-from vhagar.sweep.study import Grid, Study, load_models, questions, read_study
+from vhagar.sweep.study import Study, load_models, questions, read_study
 
 IMAGE = Domain((1, 28, 28))
 
@@ -159,6 +160,8 @@ def test_a_study_says_how_its_networks_take_an_image(model: str) -> None:
         ("clip = 1", "clip"),
         ("input_range = 3", "two numbers"),
         ("layout = 3", "layout"),
+        ("layout = [3]", "layout must be a list of strings"),
+        ("layout = ['chw', 'hwc']", "there are 2 layouts, but 1 network; give one"),
         ("mean = 'a'", "mean must be numbers"),
         ("std = []", "std must be numbers"),
         ("grids = [{size = 3}]", "kind, size"),

@@ -138,6 +138,8 @@ class NetworkFacts:
     file: str
     classes: int
     input_shape: tuple[int, ...]
+    # How it takes an image and gives its scores, as words of a command line.
+    conventions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,6 @@ class StudyData:
     largest: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     # The file of the domain, if the questions are about one.
     domain_file: str | None = None
-    # How the networks take an image and give their scores, as words of a command line.
-    conventions: tuple[str, ...] = ()
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
