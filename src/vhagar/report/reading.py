@@ -115,7 +115,7 @@ def _conventions(study: Study, path: str) -> tuple[str, ...]:
         if value is not None:
             text = value if isinstance(value, str) else _numbers(value)
             words.append(f"--{name.replace('_', '-')}={text}")
-    return tuple(words)
+    return (*words, "--argmin") if study.argmin else tuple(words)
 
 
 def _numbers(value: float | Sequence[float]) -> str:

@@ -32,7 +32,7 @@ class Study:
     them are proven robust. `domain` is the file of the domain that all questions are about, if not
     all inputs; `input_range` is 0 to 1 unless given there or here. `layout` (one for all networks,
     or one for each), `image_shape`, `mean` and `std` say how the networks take an image, and
-    `output` and `threshold` how their output becomes scores, as for `read_onnx`.
+    `output`, `threshold` and `argmin` how their output becomes scores, as for `read_onnx`.
     """
 
     networks: tuple[str, ...]
@@ -53,6 +53,7 @@ class Study:
     std: tuple[float, ...] | None = None
     output: str | None = None
     threshold: float | None = None
+    argmin: bool = False
     domain: str | None = None
 
     def __post_init__(self) -> None:
@@ -104,7 +105,7 @@ class Study:
         given["sources"] = _labels(given.get("sources", "all"), "sources", ("all",))
         given["targets"] = _labels(given.get("targets", "each"), "targets", ("each", "any"))
         given["input_range"] = _ends(given.get("input_range"))
-        for name, kind in (("clip", bool), ("confidence", bool), ("name", str)):
+        for name, kind in (("clip", bool), ("confidence", bool), ("argmin", bool), ("name", str)):
             if not isinstance(given.get(name, kind()), kind):
                 raise InvalidInput(f"{name} cannot be {given[name]!r}")
         if isinstance(given.get("layout"), list | tuple):
@@ -178,6 +179,7 @@ def read_models(study: Study) -> Iterator[Model]:
                 std=study.std,
                 output=study.output,
                 threshold=study.threshold,
+                argmin=study.argmin,
             )
         except VhagarError as error:  # which of the networks?
             if str(path) not in str(error):
