@@ -80,7 +80,7 @@ def compare_sides(first: Side, second: Side) -> ModelComparison:
         for source in dict.fromkeys([*counts[0], *counts[1]]):
             one, other = (own.get(source) for own in counts)
             about = str(ours[key].perturbation)
-            coverages.append(CoverageVerdict(about, source, one, other, ours[key].over))
+            coverages.append(CoverageVerdict(about, source, one, other, ours[key].domain_name))
     pairs = [compared((first.study, ours[key]), (second.study, theirs[key])) for key in shared]
     return ModelComparison(first, second, tuple(pairs), tuple(coverages))
 

@@ -26,7 +26,7 @@ class Group:
     domain: Domain | None = None
 
     @property
-    def over(self) -> str:
+    def domain_name(self) -> str:
         """The domain's name; empty for all inputs."""
         return "" if self.domain is None else str(self.domain)
 
@@ -34,9 +34,9 @@ class Group:
     def label(self) -> str:
         """A label such as `mnist_conv1, occlusion(14,14,5)`."""
         if self.perturbation is None:
-            return f"{self.network}, maximal confidence{over(self.over)}"
+            return f"{self.network}, maximal confidence{over(self.domain_name)}"
         unclipped = "" if self.clip else " unclipped"
-        return f"{self.network}, {self.shown}{unclipped}{over(self.over)}"
+        return f"{self.network}, {self.shown}{unclipped}{over(self.domain_name)}"
 
     @property
     def shown(self) -> str:

@@ -50,7 +50,7 @@ class Side:
         """The coverage of each class under a perturbation; that of all classes has the key None."""
         known = self.study.coverage
         found = {} if known is None else known.groups()
-        key = (self.fingerprint, str(group.perturbation), group.clip, group.over)
+        key = (self.fingerprint, str(group.perturbation), group.clip, group.domain_name)
         own = found.get(key, [])
         counts: dict[int | None, CoverageCounts] = {
             each.source: each.coverage.classified for each in own
@@ -101,7 +101,7 @@ class ModelComparison:
         """The comparison in words."""
         lines = [f"A: {self.first.name}", f"B: {self.second.name}"]
         for pair in self.pairs:
-            about = f"{pair.first.shown}{over(pair.first.over)}"
+            about = f"{pair.first.shown}{over(pair.first.domain_name)}"
             lines.append(f"{about}: {pair.sentence}")
             lines += [coverage_line(each) for each in self.coverage_of(pair) if each.source is None]
         return [*lines, f"In all: {self.conclusion}"]
@@ -129,7 +129,7 @@ class ModelComparison:
         return f"{data}Of {len(verdicts)} pairs of classes, {pairs}."
 
     def coverage_of(self, pair: Comparison) -> list[CoverageVerdict]:
-        asked = (pair.first.perturbation, pair.first.over)
+        asked = (pair.first.perturbation, pair.first.domain_name)
         return [each for each in self.coverages if (each.perturbation, each.domain) == asked]
 
     def count(self, what: str) -> int:
@@ -158,7 +158,7 @@ class ModelComparison:
             "pairs": [
                 {
                     "perturbation": pair.first.perturbation,
-                    "domain": pair.first.over,
+                    "domain": pair.first.domain_name,
                     "counts": {
                         name: pair.count(name) for name in ("first", "second", "open", "unasked")
                     },
