@@ -75,8 +75,9 @@ class Study:
     @property
     def layouts(self) -> tuple[str | None, ...]:
         """The layout of each network."""
-        one_each = isinstance(self.layout, tuple)
-        return self.layout if one_each else (self.layout,) * len(self.networks)
+        if isinstance(self.layout, tuple):
+            return self.layout
+        return (self.layout,) * len(self.networks)
 
     def domain_for(self, network: Network) -> Domain:
         """The domain of the questions about a network."""
