@@ -9,6 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from vhagar.cli import config, gate, groups
+from vhagar.cli.conventions import add_conventions
 from vhagar.cli.types import number
 from vhagar.errors import documentation
 
@@ -67,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     groups.add_engine(parser)
     groups.add_executor(groups.section(parser, groups.SEARCH))
-    groups.add_conventions(parser)
+    add_conventions(parser)
     config.add_config(parser)
 
 
