@@ -132,6 +132,7 @@ class Evaluator:
         self._regions = Regions(statement.form, exact)
         self._last: tuple[Block, Region] | None = None
         self._last_whole: tuple[Block, SpectralProver | WindowProver] | None = None
+        self._values: dict[int, float] = {}  # what it proves of each target
 
     def work(self, task: ProofGroup) -> Answer:
         block, refined, proofs = task
@@ -165,6 +166,7 @@ class Evaluator:
             raise Rejected(f"{words} says nothing about one image")
         if self._last_whole is None or self._last_whole[0] != block:
             self._last_whole = block, self._whole(block.tag, unpack(file, block))
+            self._values = {}
         prover = self._last_whole[1]
         answer: Answer = []
         for part in proofs:
@@ -179,8 +181,9 @@ class Evaluator:
             target = self._statement.tree.roots[tree].target
             if target is None:
                 raise Rejected(f"{words} is for a tree without a target")
-            value = prover.upper(self._statement.source, target)
-            answer.append((nodes, np.full(len(nodes), value)))
+            if target not in self._values:
+                self._values[target] = prover.upper(self._statement.source, target)
+            answer.append((nodes, np.full(len(nodes), self._values[target])))
         return answer
 
     def _whole(self, tag: str, raw: bytes) -> SpectralProver | WindowProver:

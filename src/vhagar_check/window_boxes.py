@@ -16,11 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from vhagar_check.errors import Rejected
-from vhagar_check.layers import Floats, Indices, Mask
+from vhagar_check.layers import TINY, Floats, Indices, Mask
 
 LEAF = 255
-# Boxes that are bounded at once.
-_BATCH = 256
+# Boxes that are bounded at once, and numbers at all of their corners together.
+_BATCH, _MOST_NUMBERS = 256, 2**22
+# Most windows of all boxes of a tree together, for the memory, some 400 MB, and the time.
+_MOST_KEPT = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,22 +60,26 @@ def largest(alike: Alike, tree: bytes, limits: Floats) -> Floats:
     found = np.full(len(limits), -np.inf)
     everything = np.full(len(limits), np.inf)
     level = [_Box(alike.low, alike.high, np.arange(len(limits)), everything)]
-    place = 0
+    place = kept = 0
     coefficients = np.concatenate(
         [np.fmax(alike.lead, 0), np.fmax(-alike.lead, 0), -alike.on_pixels, -alike.on_images], 1
     )
+    corners = 2 * 3 ** alike.weight.shape[1]  # at most, of each box
+    batch = max(1, min(_BATCH, _MOST_NUMBERS // (corners * coefficients.shape[1])))
     while level:
+        kept += sum(len(box.windows) for box in level)
+        if kept > _MOST_KEPT:
+            raise Rejected("a tree of boxes is followed by too many windows")
         below: list[_Box] = []
-        for begin in range(0, len(level), _BATCH):
-            some = level[begin : begin + _BATCH]
+        for begin in range(0, len(level), batch):
+            some = level[begin : begin + batch]
             codes = tree[place : place + len(some)]
             place += len(some)
             if len(codes) < len(some):
                 raise Rejected("a tree of boxes is cut off")
             for box, code, terms in zip(some, codes, _terms(alike, some), strict=True):
-                own = (coefficients[box.windows] @ terms.T).max(axis=1)
-                # NaN would be no bound.
-                own = np.fmin(np.where(np.isnan(own), np.inf, own), box.known)
+                # NaN would be no bound: what is known already stays.
+                own = np.fmin((coefficients[box.windows] @ terms.T).max(axis=1), box.known)
                 done = (own <= limits[box.windows]) | (code == LEAF)
                 leaving = box.windows[done]
                 found[leaving] = np.maximum(found[leaving], own[done])
@@ -105,34 +111,33 @@ def _terms(alike: Alike, boxes: list[_Box]) -> list[Floats]:
     low, high = np.array([box.low for box in boxes]), np.array([box.high for box in boxes])
     weakest, strongest = alike.end - low[:, -1:], alike.end - high[:, -1:]
     unclipped = high[:, :-1] <= strongest
-    clipped = ~unclipped & (low[:, :-1] >= weakest)
-    bent = ~unclipped & ~clipped
-    found: list[Floats] = [np.zeros((0, 0))] * len(boxes)
+    bent = ~unclipped & (low[:, :-1] < weakest)
+    found: dict[int, Floats] = {}
     for shape in {tuple(row) for row in bent.tolist()}:
         own = np.flatnonzero((bent == shape).all(axis=1))
         sides = [
-            _corners(alike.end, low[own], high[own], e[own, None], unclipped[own], clipped[own])
+            _corners(alike.end, low[own], high[own], e[own, None], unclipped[own], shape)
             for e in (low[:, -1], high[:, -1])
         ]
         x, x_p = (np.concatenate([side[k] for side in sides], axis=1) for k in (0, 1))
         for number, terms in zip(own.tolist(), _at_corners(alike, x, x_p), strict=True):
             found[number] = terms
-    return found
+    return [found[number] for number in range(len(boxes))]
 
 
 def _corners(
-    end: float, low: Floats, high: Floats, e: Floats, unclipped: Mask, clipped: Mask
+    end: float, low: Floats, high: Floats, e: Floats, unclipped: Mask, bent: tuple[bool, ...]
 ) -> tuple[Floats, Floats]:
     """Corners of the pixels and their images for one shift, `(boxes, corners, pixels)`.
 
-    Boxes have the same pixels that may be clipped or not. Their ranges are widened to where all
-    shifts are clipped and where none is, so that corners do not depend on the shift otherwise.
+    Boxes have the same `bent` pixels, which may be clipped or not. Their ranges are widened to
+    where all shifts are clipped and where none is, so that corners do not depend on the shift
+    otherwise.
     """
     pixels: list[list[tuple[Floats, Floats]]] = []
-    bent = ~(unclipped | clipped)
-    for k in range(unclipped.shape[1]):
+    for k, may_be_clipped in enumerate(bent):
         first, last = low[:, k], high[:, k]
-        if bent[0, k]:
+        if may_be_clipped:
             first = np.minimum(first, end - high[:, -1])
             last = np.maximum(last, end - low[:, -1])
             turn = end - e[:, 0]
@@ -157,8 +162,10 @@ def _at_corners(alike: Alike, x: Floats, x_p: Floats) -> Floats:
 
 
 def _below(values: Floats) -> Floats:
-    """A line through 0 that is nowhere above the ReLU: its slope is in [0, 1]."""
-    low, high = values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True)
-    crossing = (low < 0) & (high > 0)
-    slope = np.where(crossing, high / np.where(crossing, high - low, 1), high > 0)
-    return np.asarray(np.clip(slope, 0, 1) * values)
+    """A line through 0 that is nowhere above the ReLU: its slope is in [0, 1].
+
+    It is the chord's slope, 1 where no value is negative, and 0 where none is positive.
+    """
+    rise = np.maximum(values.max(axis=1, keepdims=True), 0)
+    fall = np.maximum(-values.min(axis=1, keepdims=True), 0)
+    return np.asarray(rise / np.maximum(rise + fall, TINY) * values)

@@ -14,7 +14,8 @@ import numpy as np
 
 from vhagar_check.container import require_keys, split_json
 from vhagar_check.errors import Rejected
-from vhagar_check.layers import UNDERFLOW, Floats, Indices, Network, gamma
+from vhagar_check.first_stage import First
+from vhagar_check.layers import UNDERFLOW, Floats, Indices, Network
 from vhagar_check.pieces import Piece, Span, part_of
 from vhagar_check.pixelwise import Pixelwise
 from vhagar_check.regions import Form, Numbers
@@ -30,7 +31,7 @@ _BATCH_ENTRIES = 2**20
 class Window:
     """The neurons `units` that see `pixels`, by `weight` `(units, pixels)` and `bias`.
 
-    `size` are the weights' absolute values before anything cancels.
+    `size` and `bias_size` are the absolute values of both before anything cancels.
     """
 
     pixels: Indices
@@ -38,6 +39,7 @@ class Window:
     weight: Floats
     size: Floats
     bias: Floats
+    bias_size: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +99,9 @@ def _shift(piece: Piece, span: Any) -> tuple[Pixelwise, Span]:
     if span is None or piece.span is None:
         raise Rejected("a proof by windows does not say which part of a range it is about")
     part = part_of(piece, (float(span[0]), float(span[1])))
-    if not isinstance(part, Pixelwise) or part.name != "brightness" or part.span is None:
+    if not isinstance(part, Pixelwise) or part.name != "brightness":
         raise Rejected("a proof by windows is about a perturbation other than brightness")
+    assert part.span is not None
     if part.span[0] < 0 < part.span[1]:
         raise Rejected("a proof by windows is about images that become brighter and darker")
     return part, part.span
@@ -120,27 +123,31 @@ def _stated(reader: Numbers, windows: list[Window], trees: int) -> list[Stated]:
 
 def _windows(network: Network) -> tuple[list[Window], float]:
     """The windows in the order of their first neurons, and the relative error of the weights."""
-    if len(network.stages) != 2 or len(network.stages[0]) != 1:
+    if len(network.stages) != 2 or not network.stages[0]:
         raise Rejected("a proof by windows is about a network of other layers than two")
     if network.linear_units(0) is not None:
         raise Rejected("a proof by windows is about a network with linear units")
-    (layer,) = network.stages[0]
-    parts: list[tuple[Indices, Indices, Floats, Floats]] = []
-    count, step = 0, max(1, _BATCH_ENTRIES // max(layer.in_size, layer.out_size))
-    for begin in range(0, layer.in_size, step):
-        eye = np.eye(min(step, layer.in_size - begin), layer.in_size, begin)
-        size = layer.forward(layer.size, eye)
-        pixel, unit = np.nonzero(size)
-        weight = layer.forward(layer.kernel, eye)
-        parts.append((unit, pixel + begin, weight[pixel, unit], size[pixel, unit]))
+    first = First(network.stages[0])
+    parts: list[tuple[Indices, Indices, Floats, Floats, Floats]] = []
+    count, step = 0, max(1, _BATCH_ENTRIES // first.widest)
+    for begin in range(0, first.in_size, step):
+        eye = np.eye(min(step, first.in_size - begin), first.in_size, begin)
+        weight, size, lost, ways = first.rows(eye)
+        pixel, unit = np.nonzero(ways)
+        at = pixel, unit
+        parts.append((unit, pixel + begin, weight[at], size[at], lost[at]))
         count += len(unit)
         if count > _MOST_ENTRIES:
             raise Rejected("a proof by windows is about neurons that see too many pixels")
-    units, pixels, weights, sizes = (np.concatenate([part[k] for part in parts]) for k in range(4))
-    order = np.lexsort((pixels, units))
-    units, pixels, weights, sizes = (own[order] for own in (units, pixels, weights, sizes))
+    units, pixels, weights, sizes, losses = (
+        np.concatenate([part[k] for part in parts]) for k in range(5)
+    )
+    order = np.argsort(units, kind="stable")  # the pixels of a unit ascend already
+    units, pixels, weights, sizes, losses = (
+        own[order] for own in (units, pixels, weights, sizes, losses)
+    )
     # What products lose to underflow is far less than this share of what is left.
-    if not (np.isfinite(sizes).all() and (sizes >= 2.0**60 * UNDERFLOW).all()):
+    if not (np.isfinite(sizes).all() and (sizes >= 2.0**60 * (UNDERFLOW + losses)).all()):
         raise Rejected("a proof by windows is about weights that may underflow")
     starts = np.flatnonzero(np.diff(units, prepend=-1, append=-1))
     groups: dict[bytes, list[slice]] = {}
@@ -148,9 +155,11 @@ def _windows(network: Network) -> tuple[list[Window], float]:
         if end - begin > _MOST_PIXELS:
             raise Rejected("a proof by windows is about neurons that see too many pixels")
         groups.setdefault(pixels[begin:end].tobytes(), []).append(slice(begin, end))
+    bias, bias_size = first.bias()
     found = []
     for places in groups.values():
         members = units[[place.start for place in places]]
         weight, size = (np.array([own[place] for place in places]) for own in (weights, sizes))
-        found.append(Window(pixels[places[0]], members, weight, size, layer.bias[members] + 0.0))
-    return found, gamma(layer.terms)
+        biases = bias[members], bias_size[members]
+        found.append(Window(pixels[places[0]], members, weight, size, *biases))
+    return found, first.room

@@ -11,6 +11,9 @@ from vhagar_check.layers import UNDERFLOW, Floats, gamma
 from vhagar_check.window_boxes import Alike, largest
 from vhagar_check.window_proofs import WindowRegion
 
+# Most boxes of all trees, each counted as often as windows that are not alike share it.
+_MOST_BOXES = 2**22
+
 
 class WindowProver:
     """Proves the bound of one region.
@@ -40,16 +43,18 @@ class WindowProver:
         values = self._values(lead)
         error = self._error(lead, size, lost)
         rest, on_pixels = self._rest()
-        total = math.fsum([*values.tolist(), *error, *rest])
-        total += gamma(8 + on_pixels) * (float(abs(values).sum()) + abs(rest[0]) + sum(error))
-        return max(total, 0.0) if math.isfinite(total) else math.inf
+        parts = [*values.tolist(), *error, *rest]
+        total: float = sum(map(abs, parts))
+        if not math.isfinite(2 * total):
+            return math.inf
+        return max(math.fsum(parts) + gamma(8 + on_pixels) * total, 0.0)
 
     def _lead(self, source: int) -> tuple[Floats, Floats, Floats]:
         """The coefficients of all neurons, the absolute values that add up to them, and bounds on
         their errors."""
         network = self._region.network
-        row = np.zeros((1, network.classes))
-        row[0, source], row[0, self._region.target] = 1.0, -1.0
+        label = np.arange(network.classes)[None]
+        row = 1.0 * (label == source) - (label == self._region.target)
         size, lost, terms = abs(row), np.zeros_like(row), 4
         for layer in reversed(network.stages[1]):
             row, size = layer.backward(layer.kernel, row), layer.backward(layer.size, size)
@@ -66,6 +71,8 @@ class WindowProver:
             parts = window.weight, window.bias, *ranges
             key = stated.tree, b"".join(part.tobytes() for part in parts)
             alike.setdefault(key, []).append(number)
+        if sum(len(region.trees[tree]) for tree, _ in alike) > _MOST_BOXES:
+            raise Rejected("the windows of a proof share too large trees of boxes")
         for own in alike.values():
             first = region.windows[own[0]]
             tree = region.trees[region.stated[own[0]].tree]
@@ -91,7 +98,7 @@ class WindowProver:
         region, found = self._region, []
         for window, stated in zip(region.windows, region.stated, strict=True):
             pixels = self._size[window.pixels]
-            neurons = window.size @ pixels * (1 + 2.0**-40) + abs(window.bias)
+            neurons = window.size @ pixels * (1 + 2.0**-40) + window.bias_size
             on = abs(stated.on_pixels) + abs(stated.on_images)
             terms = 4 * (len(window.units) + len(pixels)) + 64
             weights = float(size[window.units] @ neurons)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from vhagar_check import check
-from vhagar_check.clipping import behind_clip
+from vhagar_check.clipping import STAYS, behind_clip, require_clipped
+from vhagar_check.errors import Rejected
 from vhagar_check.exact import Exact
 from vhagar_check.model import read_model
 from vhagar_check.pieces import Domain
@@ -50,3 +52,29 @@ def test_clipped_maps_are_proved_for_networks_that_branch(name: str, tmp_path: P
     result, path = certified(model, "occlusion(1,1,2)+brightness([0,0.2])")
     verdict = check(path, model=model)
     assert (verdict.lower, verdict.upper) == (result.lower, result.upper)
+
+
+def test_a_pixel_may_leave_the_range_by_no_more_than_rounding() -> None:
+    """By exactly as much as that, and in one of several pieces, pixels and directions."""
+    domain = Domain((2,), -1.0, 1.0)
+    stays = np.full(2, -1.0), np.full(2, 1.0)
+    least, most = -1.0 - 2 * STAYS, 1.0 + 2 * STAYS
+    below, above = np.array([True, False]), np.array([False, True])
+
+    def asked(low: tuple[float, float], high: tuple[float, float]) -> bool:
+        image = np.array(low), np.array(high)
+        pieces = [
+            SimpleNamespace(image=own, leaves=lambda _: (True, True)) for own in (stays, image)
+        ]
+        return require_clipped(pieces, (below, above), domain)  # type: ignore[arg-type]
+
+    assert asked((-1.0, -1.0), (1.0, 1.0))
+    assert asked((-9.0, -1.0), (1.0, 9.0))
+    assert not asked((-1.0, least), (1.0, 1.0))
+    assert not asked((-1.0, -1.0), (most, 1.0))
+    for low, high in (
+        ((-1.0, np.nextafter(least, -2)), (1.0, 1.0)),
+        ((-1.0, -1.0), (np.nextafter(most, 2), 1.0)),
+    ):
+        with pytest.raises(Rejected, match="not clipped to it"):
+            asked(low, high)

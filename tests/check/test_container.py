@@ -27,7 +27,7 @@ LIMITS = {
     b"TIGH": 2**28,
     b"CUTS": 2**24,
     b"BOXS": 2**28,
-    b"WNDW": 2**28,
+    b"WNDW": 2**24,
     b"PROF": 2**24,
     b"END ": 32,
 }

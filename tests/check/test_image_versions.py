@@ -203,7 +203,7 @@ def test_rounding_grows_with_all_that_is_added(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(low, piece._centre - reach, atol=1e-11)
     assert (low < piece._centre - reach).all()
     assert (high > piece._centre + reach).all()
-    np.testing.assert_allclose(piece._centre + reach + 1e-12 * size, high, atol=1e-15)
+    np.testing.assert_allclose(piece._centre + reach + 1e-12 * size, high, rtol=0, atol=1e-15)
     a, b = np.array([[1.0, -2.0, 0.0, 0.5]]), np.array([[0.0, 3.0, -1.0, 0.25]])
     terms = 2 * 4 + 2 + 64
     expected = 1.01 * gamma(terms) * (abs(a) + abs(b)) @ size

@@ -196,7 +196,7 @@ def _numbers_changed(blocks: Blocks, rng: random.Random) -> Blocks:
 
 def _proofs_of_another_kind(blocks: Blocks, rng: random.Random) -> Blocks:
     """All proofs are of one kind, with the numbers that it has, or with none."""
-    kind = rng.randrange(8)
+    kind = rng.randrange(9)
     for place, (tag, raw) in enumerate(blocks):
         about, data = split_json(raw) if tag == b"PROF" else ({}, b"")
         count = about.get("count", 0)

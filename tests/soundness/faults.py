@@ -321,6 +321,18 @@ WINDOWS = {
         "    first = np.maximum(s, 0) - np.maximum(t, 0)",
         f"{_WINDOW_PROOF_TESTS}::test_corners_bound_the_points_of_a_box",
     ),
+    "a checker that forgets what a normalisation takes off": _tested(
+        "vhagar_check.first_stage",
+        "            (value,) = layer.forward(layer.kernel, value[None]) + layer.bias",
+        "            (value,) = layer.forward(layer.kernel, value[None])",
+        "tests/check/test_first_stage.py::test_weights_and_biases_are_those_of_all_layers",
+    ),
+    "a checker that takes products that underflow for 0": _tested(
+        "vhagar_check.first_stage",
+        "            ways = layer.forward(passes, ways.astype(np.float64)) > 0",
+        "            ways = size != 0",
+        "tests/check/test_first_stage.py::test_ways_through_products_that_underflow_are_seen",
+    ),
 }
 _BOXES = "vhagar.relaxation.input_boxes"
 _BOXES_TESTS = "tests/relaxation/test_input_boxes.py"

@@ -36,7 +36,7 @@ LARGEST = {
     b"CUTS": 2**24,
     b"SPEC": 2**28,
     b"BOXS": 2**28,
-    b"WNDW": 2**28,
+    b"WNDW": 2**24,
     b"PROF": 2**24,
     b"END ": 32,
 }

@@ -61,3 +61,28 @@ def pieces_of(text: str, clip: bool, rng: Rng, boxed: bool = False) -> tuple[Abs
         ends = np.sort(rng.random((2, 12)).round(2), axis=0).reshape(2, *SHAPE)
         domain = Domain(SHAPE, ends[0], ends[1])
     return tuple(parse(text).pieces(domain, clip))
+
+
+# Units that see the same pixels, one that sees nothing, and two with the same weight.
+SEEN = np.array([[0, 2, 0, -3], [1, 0, 0, 0], [0, 2, 0, -3], [0, 0, 0, 0], [0, 0, 1.0, 0]])
+
+
+def network_with(weight: np.ndarray, bias: np.ndarray | None = None, classes: int = 3) -> Network:
+    units, pixels = weight.shape
+    bias = np.zeros(units) if bias is None else bias
+    last = np.random.default_rng(3).normal(size=(classes, units))
+    return Network(
+        (
+            Affine(weight, bias, (pixels,), (units,)),
+            Relu((units,)),
+            Affine(last, np.arange(float(classes)), (units,), (classes,)),
+        ),
+        (pixels,),
+    )
+
+
+def piece_of(
+    text: str, pixels: int, clip: bool = True, domain: Domain | None = None
+) -> AbstractPiece:
+    (piece,) = parse(text).pieces(domain or Domain((pixels,)), clip)
+    return piece

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from vhagar import Problem
-from vhagar.network import Affine, Convolution, Network, Relu
+from vhagar.network import Affine, Network, Relu
 from vhagar.perturbation import Domain, parse
 from vhagar.relaxation.windows import WindowBounder
 from vhagar.relaxation.windows import bound as module
+from vhagar.relaxation.windows import kinds as kinds_module
 from vhagar.relaxation.windows.boxes import Boxes, at_points, corners
 from vhagar.relaxation.windows.halving import LEAF, Functions, Halving
 from vhagar.relaxation.windows.kinds import windows_of
@@ -21,7 +22,7 @@ from vhagar.relaxation.windows.multipliers import Multipliers
 from ...marks import mostly_slow
 from ...oracle.exact import exact_optimum
 from ..samples import ExactNetwork, pairs
-from .nets import BUILDS, PERTURBATIONS, SHAPE, Rng, network_of, pieces_of
+from .nets import BUILDS, PERTURBATIONS, Rng, network_of, pieces_of
 
 every_build = pytest.mark.parametrize("build", BUILDS)
 every_perturbation = pytest.mark.parametrize(("text", "clip"), mostly_slow(PERTURBATIONS, 3))
@@ -160,59 +161,6 @@ def test_without_time_it_has_a_bound_or_none() -> None:
     assert whole.upper < early.upper
 
 
-def test_equal_windows_are_of_one_kind() -> None:
-    rng = np.random.default_rng(8)
-    count = {}
-    for build in BUILDS:
-        (piece,) = pieces_of("brightness([0,0.1])", True, rng)
-        windows = windows_of(network_of(build, rng), piece)
-        assert windows is not None
-        count[build] = len(windows.kinds), windows.count
-        numbers = np.concatenate([kind.numbers for kind in windows.kinds])
-        assert sorted(numbers.tolist()) == list(range(windows.count))
-    assert count["plain"] == (1, 6)
-    assert count["padded"] == (4, 12)  # inside, at two sides, and in a corner
-    assert count["strided"] == (1, 4)
-    assert count["one pixel missing"] == (2, 12)
-    assert count["by place"] == (6, 6)
-
-
-def _wide(rng: Rng) -> Network:
-    first = Convolution(rng.normal(size=(2, 1, 3, 2)), rng.normal(size=2), SHAPE)
-    last = Affine(rng.normal(size=(3, first.out_size)), np.zeros(3), first.out_shape, (3,))
-    return Network((first, Relu(first.out_shape), last), SHAPE)
-
-
-def _deep(rng: Rng) -> Network:
-    network = network_of("plain", rng)
-    last = Affine(rng.normal(size=(3, 3)), np.zeros(3), (3,), (3,))
-    return Network((*network.layers, Relu((3,)), last), SHAPE)
-
-
-def _linear_units(rng: Rng) -> Network:
-    first, relu, last = network_of("plain", rng).layers
-    passing = np.arange(relu.in_size) == 3
-    return Network((first, Relu(relu.in_shape, passing), last), SHAPE)
-
-
-@pytest.mark.parametrize("make", [_wide, _deep, _linear_units])
-def test_other_networks_have_no_windows(make: object) -> None:
-    assert callable(make)
-    rng = np.random.default_rng(1)
-    (piece,) = pieces_of("brightness([0,0.1])", True, rng)
-    assert windows_of(make(rng), piece) is None
-    assert WindowBounder(make(rng), piece, 0).bound(1, 1.0) is None
-
-
-@pytest.mark.parametrize(
-    "text", ["linf(0.1)", "contrast([1,1.5])", "contrast([0.5,0.9])", "occlusion(1,1,1)"]
-)
-def test_other_perturbations_have_no_windows(text: str) -> None:
-    rng = np.random.default_rng(1)
-    for piece in pieces_of(text, True, rng):
-        assert windows_of(network_of("plain", rng), piece) is None
-
-
 def test_a_tree_ends_in_leaves() -> None:
     rng = np.random.default_rng(3)
     (piece,) = pieces_of("brightness([0,0.3])", True, rng)
@@ -227,3 +175,50 @@ def test_a_tree_ends_in_leaves() -> None:
     assert len(tree.code) == 2 * leaves - 1
     assert (tree.limits == limits).all()
     assert np.isfinite(tree.proven).all()
+
+
+def _of_one_pixel(weight: float, lead: float, units: int = 1) -> Network:
+    first = Affine(np.full((units, 1), weight), np.zeros(units), (1, 1, 1), (units,))
+    last = Affine(np.outer([lead, 0.0], np.ones(units)), np.zeros(2), (units,), (2,))
+    return Network((first, Relu((units,)), last), (1, 1, 1))
+
+
+@pytest.mark.parametrize("lead", [1e300, 1.0, -1e300])
+@pytest.mark.parametrize("weight", [5e-324, 3e-320, 1e-260, 1e-200])
+def test_what_products_lose_to_underflow_counts(weight: float, lead: float) -> None:
+    """The second copy of a pixel of 1 is 0.6: with the smallest weights, both are rounded up."""
+    network = _of_one_pixel(weight, lead)
+    for text in ("brightness([-0.4,-0.4])", "brightness([1e-300,1e-290])"):
+        (piece,) = parse(text).pieces(Domain((1, 1, 1)), True)
+        proof = WindowBounder(network, piece, 0).bound(1, 0.5)
+        if proof is None:
+            assert weight < 1e-300 or abs(lead) > 1e38
+            continue
+        for x in (1.0, 0.5, 0.0):
+            for e in piece.span:
+                change = min(Fraction(x) + Fraction(e), 1) - Fraction(x)
+                change = max(change, -Fraction(x))
+                assert -Fraction(lead) * Fraction(weight) * change <= Fraction(proof.upper)
+
+
+def test_windows_of_many_neurons_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound on rounding errors is not for any number of terms."""
+    monkeypatch.setattr(kinds_module, "_MOST_TERMS", 8)
+    (piece,) = parse("brightness([0,0.1])").pieces(Domain((1, 1, 1)), True)
+    assert windows_of(_of_one_pixel(1.0, 1.0, 8), piece) is not None
+    assert windows_of(_of_one_pixel(1.0, 1.0, 9), piece) is None
+
+
+def test_there_are_fewer_boxes_for_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checker keeps all windows of a box, whose limits were not raised."""
+    rng = np.random.default_rng(2)
+    (piece,) = pieces_of("brightness([0,0.1])", True, rng)
+    bounder = WindowBounder(network_of("plain", rng, filters=4), piece, 0)
+    boxes = []
+    for most in (2**25, 6 * 40):
+        monkeypatch.setattr(module, "_MOST_KEPT", most)
+        proof = bounder.bound(1, 1e-3)
+        assert proof is not None
+        (tree,) = proof.trees
+        boxes.append(len(tree.code))
+    assert 40 < boxes[1] <= 2 * 40 + 2 < 500 < boxes[0]

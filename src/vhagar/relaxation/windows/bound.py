@@ -29,6 +29,8 @@ from vhagar.relaxation.windows.multipliers import Multipliers, multipliers
 _ROUNDING = 2.0**-40
 # Boxes of all trees together, about. Measured: 33,000 boxes of 729 windows take 2.5 s.
 _MOST_BOXES = 2**16
+# Boxes times windows of a kind: the checker refuses what is twice as much.
+_MOST_KEPT = 2**25
 # Windows may exceed what they reach by a share of it, or of this share of what they are alone.
 _LEAST = 0.1
 
@@ -47,15 +49,15 @@ class WindowProof:
         """The proof in the format of certificates (`docs/certificate.md`, "WNDW")."""
         count = self.windows.count
         kind, limits = np.zeros(count, dtype="<u2"), np.zeros(count)
-        rows: list[Array] = [np.zeros(0)] * count
+        rows: dict[int, Array] = {}
         each = zip(self.windows.kinds, self.trees, self.multipliers.of, strict=True)
         for number, (own, tree, values) in enumerate(each):
             kind[own.numbers], limits[own.numbers] = number, tree.limits
-            for window, row in zip(own.numbers.tolist(), values, strict=True):
-                rows[window] = row
+            rows |= zip(own.numbers.tolist(), values, strict=True)
         codes = [tree.code for tree in self.trees]
         about = {"target": self.target, "windows": count, "boxes": [len(code) for code in codes]}
-        parts = kind, limits.astype("<f8"), np.concatenate(rows).astype("<f4")
+        values = np.concatenate([rows[window] for window in range(count)])
+        parts = kind, limits.astype("<f8"), values.astype("<f4")
         return about, b"".join([*(part.tobytes() for part in parts), *codes])
 
 
@@ -67,10 +69,12 @@ class WindowBounder:
         self._windows = windows_of(network, piece)
         self._multipliers: dict[int, Multipliers] = {}
 
+    @np.errstate(over="ignore", invalid="ignore")
     def bound(
         self, target: int, share: float, should_stop: Callable[[], bool] = lambda: False
     ) -> WindowProof | None:
-        """A bound for a target; None if windows do not apply, or there was no time.
+        """A bound for a target; None if windows do not apply, if there was no time, or if numbers
+        are too large.
 
         Windows may exceed what they reach by about this `share` of it, on average.
         """
@@ -83,9 +87,12 @@ class WindowBounder:
         found = self._multipliers[target]
         reached = sum(float(values.sum()) for values in found.values)
         slack = share * max(reached, _LEAST * found.alone) / windows.count
+        if not math.isfinite(reached + slack):
+            return None
         trees = []
         for kind, own, values in zip(windows.kinds, found.of, found.values, strict=True):
             most = math.ceil(_MOST_BOXES * len(kind.numbers) / windows.count)
+            most = min(most, _MOST_KEPT // len(kind.numbers))
             halving = Halving(windows, kind, Functions(lead[kind.units], own), slack)
             trees.append(halving.grow(values + slack, most, should_stop))
         upper = self._total(windows, found, trees, size)
@@ -95,8 +102,8 @@ class WindowBounder:
 
     def _lead(self, target: int) -> tuple[Array, Array]:
         """The coefficients of all neurons, and the sums of absolute values that they round."""
-        row = np.zeros((1, self._network.classes))
-        row[0, self._source], row[0, target] = 1.0, -1.0
+        label = np.arange(self._network.classes)[None]
+        row = 1.0 * (label == self._source) - (label == target)
         size = abs(row)
         assert self._windows is not None
         for layer in reversed(self._windows.last.layers):
@@ -118,4 +125,6 @@ class WindowBounder:
                 np.add.at(left[side, 0], kind.pixels, windows.sign * part)
         rest = float(self._piece.support(left[0], left[1]).value[0])
         weight += abs(rest)
-        return max(total + rest + _ROUNDING * weight + 2.0**-900, 0.0)
+        # What products lose to underflow meets coefficients of at most this size.
+        lost = 2.0**-900 * (1.0 + float(size.sum()))
+        return max(total + rest + _ROUNDING * weight + lost, 0.0)

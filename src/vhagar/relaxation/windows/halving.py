@@ -16,8 +16,8 @@ from vhagar.relaxation.windows.kinds import Kind, Windows
 
 # Ends a branch of a tree; other codes are entries.
 LEAF = 255
-# Boxes that are bounded at once.
-_BATCH = 256
+# Boxes that are bounded at once, and numbers at all of their corners together.
+_BATCH, _MOST_NUMBERS = 256, 2**22
 # Part of a box's width that counts even where no neuron is open.
 _LITTLE = 1e-3
 
@@ -63,6 +63,9 @@ class Halving:
         self._windows, self._kind, self._slack = windows, kind, slack
         self._at_corners, self._at_points = functions.at_corners, functions.at_points
         self._code = bytearray()
+        corners = 2 * 3**kind.width  # at most, of each box
+        numbers = corners * self._at_corners.shape[1]
+        self._batch = max(1, min(_BATCH, _MOST_NUMBERS // numbers))
 
     def grow(
         self, limits: Array, most_boxes: int, should_stop: Callable[[], bool] = lambda: False
@@ -75,8 +78,8 @@ class Halving:
         level = [_Open(low, high, np.arange(len(limits)), np.full(len(limits), np.inf))]
         while level:
             following: list[_Open] = []
-            for begin in range(0, len(level), _BATCH):
-                some = level[begin : begin + _BATCH]
+            for begin in range(0, len(level), self._batch):
+                some = level[begin : begin + self._batch]
                 if len(self._code) > most_boxes or (self._code and should_stop()):
                     self._leave(some)
                 else:

@@ -21,8 +21,8 @@ from vhagar.relaxation.stages import Stage, stages_of
 MOST_PIXELS = 4
 # Every kind of window has a tree of its own.
 _MOST_KINDS, _MOST_WINDOWS = 32, 2**14
-# Most scores, for the bound on rounding errors.
-_MOST_TERMS = 2**10
+# Most scores and neurons of a window, and the smallest weights, for the bound on rounding errors.
+_MOST_TERMS, _LEAST_WEIGHT = 2**12, 2.0**-900
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def windows_of(network: Network, piece: AbstractPiece) -> Windows | None:
     ends = sign * piece.domain.low, sign * piece.domain.high
     low, high = np.minimum(*ends), np.maximum(*ends)
     found = _grouped(sign * first.layers[0].matrix, first.layers[0].flat_bias + 0.0, low, high)
-    if not 0 < len(found) <= _MOST_WINDOWS:
+    if not 0 < len(found) <= _MOST_WINDOWS or not all(map(_is_tame, found)):
         return None
     kinds = _kinds(found)
     if len(kinds) > _MOST_KINDS:
@@ -122,6 +122,11 @@ def _grouped(matrix: sparse.csr_array, bias: Array, low: Array, high: Array) -> 
             )
         )
     return found
+
+
+def _is_tame(window: Kind) -> bool:
+    """Whether rounding errors are as small as the bound takes them for: few terms, no underflow."""
+    return len(window.bias) <= _MOST_TERMS and bool((abs(window.weight) >= _LEAST_WEIGHT).all())
 
 
 def _kinds(windows: Sequence[Kind]) -> tuple[Kind, ...]:
