@@ -14,6 +14,7 @@ from vhagar.result.evidence import (
     nearest_words,
     plausible_rows,
     uncovered_words,
+    which_words,
     witness_words,
 )
 from vhagar.result.numbers import counted, down, gap, interval, percent, seconds, span, up
@@ -123,6 +124,8 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
         rows += _probability_rows(result.upper)
     if result.coverage is not None:
         rows.append(("coverage", coverage_words(result.coverage, problem.source_name)))
+        which = "" if result.coverage.rows is None else which_words(result.coverage.rows)
+        rows += [("which", which)] if which else []
         if result.coverage.largest <= result.upper:
             rows.append(("note", uncovered_words(result.coverage, result.upper)))
     if result.witness is not None:
@@ -133,7 +136,8 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
     if result.plausible is not None:
         rows += plausible_rows(result.plausible, problem)
     if not problem.domain.whole:
-        rows.append(("domain", domain_words(problem.domain)))
+        proved = result.certificate is not None
+        rows.append(("domain", domain_words(problem.domain, fingerprint=proved)))
     if problem.map_fingerprint is not None:
         rows.append(("map", f"its numbers have SHA-256 {problem.map_fingerprint}"))
     if result.certificate is not None:
