@@ -188,13 +188,13 @@ def test_details(make_result: Make, make_witness: Make) -> None:
         max_confidence=reference,
     )
     assert details(result) == [
-        ("upper", BoundKind.SOLVER.value),
-        ("percent", "25.3 to 72.8 % of the maximal confidence in class 2, which is 33.00..63.00"),
         (
             "witness",
             "an input with confidence 16.00 in class 2; perturbed, it is classified 3 by a margin "
             "of 0.01562 (linf(0.1), largest change 0.1)",
         ),
+        ("percent", "25.3 to 72.8 % of the maximal confidence in class 2, which is 33.00..63.00"),
+        ("upper", BoundKind.SOLVER.value),
         ("note", "one thing"),
         ("note", "another"),
     ]
@@ -238,7 +238,7 @@ def test_coverage_in_words() -> None:
     )
     correct = CoverageCounts(3, 2, 0)
     assert coverage_words(Coverage(9, CoverageCounts(4, 2, 1), correct, 8.0, 0.1), 2).endswith(
-        "1 is undecided; of the 3 classified correctly, 2 (66.6 %)"
+        "1 is undecided; of the 3 classified correctly, 2 (66.6 %) are proven robust"
     )
     none = CoverageCounts(0, 0, 0)
     assert coverage_words(Coverage(9, none, none, 0.0, 0.1), 2) == (

@@ -148,7 +148,8 @@ def counts_words(
     if correct is None:
         return words
     part = _part(correct.robust, correct)
-    return f"{words}; of the {correct.inputs} classified correctly, {part}"
+    verb = "is" if correct.robust == 1 else "are"
+    return f"{words}; of the {correct.inputs} classified correctly, {part} {verb} proven robust"
 
 
 def _part(number: int, counts: CoverageCounts) -> str:

@@ -111,23 +111,10 @@ def summary(result: AbstractResult) -> str:
 
 
 def details(result: AbstractResult) -> list[tuple[str, str]]:
-    """List the evidence for the answer as labelled lines."""
+    """List the evidence for the answer as labelled lines: data and witnesses first."""
     problem = result.problem
-    rows = [("upper", result.kind.value)] if math.isfinite(result.upper) else []
-    if result.percent is not None and result.max_confidence is not None:
-        reference = result.max_confidence
-        largest = f"the maximal confidence in class {problem.source_name}"
-        known = span(reference.lower, reference.upper)
-        rows.append(("percent", f"{percent(*result.percent)} of {largest}, which is {known}"))
-    if problem.perturbation is not None:
-        rows += _vacuous_rows(result)
-        rows += _probability_rows(result.upper)
-    if result.coverage is not None:
-        rows.append(("coverage", coverage_words(result.coverage, problem.source_name)))
-        which = "" if result.coverage.rows is None else which_words(result.coverage.rows)
-        rows += [("which", which)] if which else []
-        if result.coverage.largest <= result.upper:
-            rows.append(("note", uncovered_words(result.coverage, result.upper)))
+    rows = [] if problem.perturbation is None else _vacuous_rows(result)
+    rows += _data_rows(result)
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem)))
         rows += change_rows(result.witness, problem)
@@ -135,6 +122,15 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
         rows.append(("nearest", nearest_words(result.nearest, problem)))
     if result.plausible is not None:
         rows += plausible_rows(result.plausible, problem)
+    if problem.perturbation is not None:
+        rows += _probability_rows(result.upper)
+    if result.percent is not None and result.max_confidence is not None:
+        reference = result.max_confidence
+        largest = f"the maximal confidence in class {problem.source_name}"
+        known = span(reference.lower, reference.upper)
+        rows.append(("percent", f"{percent(*result.percent)} of {largest}, which is {known}"))
+    if math.isfinite(result.upper):
+        rows.append(("upper", result.kind.value))
     if not problem.domain.whole:
         proved = result.certificate is not None
         rows.append(("domain", domain_words(problem.domain, fingerprint=proved)))
@@ -148,6 +144,19 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
     if result.estimate is not None:
         rows.append(("mean", estimate_words(result.estimate, problem.source_name)))
     rows += [("note", note) for note in result.notes]
+    return rows
+
+
+def _data_rows(result: AbstractResult) -> list[tuple[str, str]]:
+    """What the bound says of a data set, if one was given."""
+    covered = result.coverage
+    if covered is None:
+        return []
+    rows = [("coverage", coverage_words(covered, result.problem.source_name))]
+    which = "" if covered.rows is None else which_words(covered.rows)
+    rows += [("which", which)] if which else []
+    if covered.largest <= result.upper:
+        rows.append(("note", uncovered_words(covered, result.upper)))
     return rows
 
 
