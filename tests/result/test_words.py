@@ -277,3 +277,19 @@ def test_without_any_confidence_known_nothing_is_called_empty(make_result: Make)
     for known in (None, Interval(0.0, 9.0, BoundKind.INTERVAL)):
         rows = details(make_result(5.0, Status.TIMEOUT, max_confidence=known))
         assert all("next to nothing" not in text for _, text in rows)
+
+
+def test_what_to_do_next(make_result: Make, make_problem: Make) -> None:
+    open_, known = CoverageCounts(4, 1, 1), CoverageCounts(4, 3, 1)
+    blind = replace(make_result(9.0, Status.TIMEOUT), coverage=Coverage(9, open_, None, 8.0, 0.1))
+    assert dict(details(blind))["next"] == (
+        "more time, a smaller perturbation or a domain can lower the bound; vhagar local decides "
+        "one input at a time"
+    )
+    closed = replace(blind, status=Status.CLOSED, problem=make_problem(targets=None))
+    assert dict(details(closed))["next"].startswith("a single target, a smaller perturbation or a")
+    fine = replace(blind, upper=2.0)
+    assert dict(details(fine))["next"] == "vhagar local decides one input at a time"
+    decided = replace(fine, coverage=Coverage(9, known, None, 8.0, 0.1))
+    assert "next" not in dict(details(decided))
+    assert "next" not in dict(details(make_result(2.0, Status.TIMEOUT)))

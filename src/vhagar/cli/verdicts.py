@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from vhagar.result import CoverageRows, Result
 from vhagar.runtime.output_files import write_bytes
 
 _HEADS = ("input", "label", "class", "confidence", "verdict")
+# Confidences are rounded down to multiples of its reciprocal.
+_DIGITS = 1e6
 
 
 def write_verdicts(result: Result, dataset: Path, path: Path) -> None:
@@ -31,7 +34,7 @@ def write_verdicts(result: Result, dataset: Path, path: Path) -> None:
     sure = {int(label): data.sure(int(label)) for label in np.unique(own)}
     for place, label in enumerate(own.tolist()):
         given = "" if data.labels is None else name(int(data.labels[place]))
-        confidence = max(float(sure[label][place]), 0.0)
+        confidence = math.floor(max(float(sure[label][place]), 0.0) * _DIGITS) / _DIGITS
         verdict = verdicts.get(place, "other class")
         table.writerow((place, given, name(label), confidence, verdict))
     write_bytes(path, text.getvalue().encode())

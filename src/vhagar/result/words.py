@@ -113,8 +113,11 @@ def summary(result: AbstractResult) -> str:
 def details(result: AbstractResult) -> list[tuple[str, str]]:
     """List the evidence for the answer as labelled lines: data and witnesses first."""
     problem = result.problem
-    rows = [] if problem.perturbation is None else _vacuous_rows(result)
-    rows += _data_rows(result)
+    data = _data_rows(result)
+    about_data = any(label == "note" for label, _ in data)
+    # What says nothing about the data says nothing: one such note is enough.
+    rows = [] if problem.perturbation is None or about_data else _vacuous_rows(result)
+    rows += data
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem)))
         rows += change_rows(result.witness, problem)
@@ -144,7 +147,8 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
     if result.estimate is not None:
         rows.append(("mean", estimate_words(result.estimate, problem.source_name)))
     rows += [("note", note) for note in result.notes]
-    return rows
+    advice = _advice(result)
+    return [*rows, ("next", advice)] if advice else rows
 
 
 def _data_rows(result: AbstractResult) -> list[tuple[str, str]]:
@@ -158,6 +162,21 @@ def _data_rows(result: AbstractResult) -> list[tuple[str, str]]:
     if covered.largest <= result.upper:
         rows.append(("note", uncovered_words(covered, result.upper)))
     return rows
+
+
+def _advice(result: AbstractResult) -> str:
+    """What can be done about a bound that says nothing, and about inputs that are undecided."""
+    covered, found = result.coverage, []
+    if result.problem.perturbation is None:
+        return ""
+    if _vacuous_rows(result) or (covered is not None and covered.largest <= result.upper):
+        single = " a single target," if len(result.problem.targets) > 1 else ""
+        time = " more time," if result.status is Status.TIMEOUT else ""
+        ways = f"{time}{single} a smaller perturbation or a domain".removeprefix(" ")
+        found.append(f"{ways} can lower the bound")
+    if covered is not None and covered.classified.unknown:
+        found.append("vhagar local decides one input at a time")
+    return "; ".join(found)
 
 
 def sufficient_probability(upper: float) -> float:
