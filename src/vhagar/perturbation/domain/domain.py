@@ -298,7 +298,7 @@ class Domain:
 
     def class_name(self, label: int) -> str:
         """The name of a class, or its number."""
-        return self.classes[label] if label < len(self.classes) else str(label)
+        return self.classes[label] if 0 <= label < len(self.classes) else str(label)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Domain) and self._key == other._key
