@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ablation_table import ROWS, Run, page
 from records import Instance, Store
+from script import in_words
 from suite import Suite
 
 import vhagar
@@ -128,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
+@in_words
 def main(given: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(given)
     if arguments.out.suffix != ".csv":

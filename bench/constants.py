@@ -122,6 +122,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "*_ENTRIES",
         "*_FEW",
         "*MOST_KEPT",
+        "*MOST_IN_MEMORY",
         "coverage.py:_ATTACKED_AT_ONCE",
         "local/branching.py:_*_BATCH",
         "*:_MOST_AT_ONCE",
@@ -140,7 +141,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "*MOST_BOXES",
         "*_STATES_SHARE",
         "*_CPU_BYTES",
-        "*_NUMBERS_EACH",
+        "*NUMBERS_EACH",
     ),
     "Polling and waiting": (
         "runtime/*",

@@ -10,7 +10,10 @@ needed, only PyTorch.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+
+from script import in_words
 
 import vhagar
 from vhagar import Problem
@@ -41,6 +44,7 @@ def ascents(problem: Problem, device: str, inputs: int, steps: int, rounds: int)
     return f"| {device} | {inputs} | {seconds / rounds:.3f} | {speed:,.0f} | {lower:.5g} |"
 
 
+@in_words
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -72,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -26,10 +26,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from script import in_words
 
 import vhagar
 from vhagar.coverage import SeenData
 from vhagar.dataset import as_float32
+from vhagar.errors import InvalidInput
 from vhagar.fitting import Fit, fit_box, fit_components
 from vhagar.perturbation.domain.writer import write_domain
 from vhagar.runtime.output_files import write_bytes
@@ -182,7 +184,7 @@ def on_page(page: str, lines: str) -> str:
     before, mark, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not mark or not end:
-        raise SystemExit(f"error: the page needs the lines {BEGIN} and {END}, in this order")
+        raise InvalidInput(f"the page needs the lines {BEGIN} and {END}, in this order")
     return f"{before}{BEGIN}\n\n{lines}\n\n{END}{after}"
 
 
@@ -207,6 +209,7 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@in_words
 def main() -> None:
     arguments = parsed()
     rows = read(arguments.out)
@@ -273,4 +276,4 @@ def measured(arguments: argparse.Namespace, rows: list[Row]) -> list[Row]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

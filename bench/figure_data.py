@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from paper_figures import TimeSplit
+from script import csv_rows
 
 from vhagar import read_onnx
 from vhagar.errors import InvalidInput
@@ -126,5 +126,4 @@ def read_splits(path: Path) -> dict[str, list[TimeSplit]]:
 def _rows(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         raise InvalidInput(f"{path} does not exist; docs/figures.md says how to make it")
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    return csv_rows(path)

@@ -32,10 +32,11 @@ from paper_records import RecordFile
 from paper_rows import PaperRow, network_file
 from profiling import profiled, watched
 from records import Store
+from script import in_words
 from suite import MIP_DEPENDENCIES, MIPS_WITHOUT, PLAIN_MIP, Suite
 
 from vhagar import Problem, read_onnx
-from vhagar.errors import InvalidInput, VhagarError
+from vhagar.errors import InvalidInput
 from vhagar.report.data import NetworkFacts
 from vhagar.runtime.cores import available_cores
 from vhagar.runtime.output_files import check_writable
@@ -121,9 +122,14 @@ def split(arguments: argparse.Namespace) -> None:
 def draw(arguments: argparse.Namespace) -> None:
     """All figures, from what is in the results."""
     results, out = arguments.results, arguments.out
-    records = RecordFile(results / "figures.csv").records()
+    table = results / "figures.csv"
+    records = RecordFile(table).records()
     row, pair, title = _words(ALL_APPROACHES)
     chosen = [one for name in APPROACHES for one in records if one.method == name]
+    if not chosen:
+        raise InvalidInput(
+            f"there is no run to draw in {table}; docs/figures.md says how to make it"
+        )
     largest = max(one.maximum_upper for one in chosen)
     bars = approaches(chosen, row, pair)
     draw_approaches(bars, title, out / "all_approaches.png", largest)
@@ -182,13 +188,11 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
+@in_words
 def main(given: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(given)
     try:
         arguments.action(arguments)
-    except VhagarError as error:
-        print(f"figures.py: error: {error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("# interrupted; the same command goes on from here", file=sys.stderr)
         return 130

@@ -12,12 +12,14 @@ one, under the guard's first perturbation, as `vhagar local` does.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+from script import in_words
 
 import vhagar
 from vhagar.attack.local_attack import LocalAttack
@@ -122,6 +124,7 @@ def decided(guard: Path, model: Path, inputs: Any, count: int) -> tuple[float, i
     return median(times), sum(str(each.verdict.name) == "ROBUST" for each in results), robust.sum()
 
 
+@in_words
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("guard", type=Path)
@@ -151,4 +154,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

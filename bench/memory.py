@@ -14,6 +14,8 @@ import resource
 import sys
 import time
 
+from script import in_words
+
 import vhagar
 from vhagar import Problem
 from vhagar.options import Options
@@ -47,6 +49,7 @@ def grow(problem: Problem, seconds: float) -> tuple[list[Node], int, NodeSolver]
     return nodes, expanded, solver
 
 
+@in_words
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("network")
@@ -77,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -27,12 +27,13 @@ from paper_records import Record, RecordFile, thinned
 from paper_report import write_report
 from paper_rows import PaperRow, chosen, data_file, network_file, pairs_of, read_rows
 from records import Store
+from script import in_words
 from suite import MIPS_WITHOUT, Suite
 
 import vhagar
 from vhagar import Interval, Problem, Status
 from vhagar.baseline import DatasetEngine, MarabouEngine, RandomEngine
-from vhagar.errors import InvalidInput, VhagarError
+from vhagar.errors import InvalidInput
 from vhagar.runtime.cores import available_cores
 from vhagar.runtime.output_files import check_writable
 from vhagar.search import ATTACKS, ENGINES
@@ -277,6 +278,7 @@ def _commits(results: Path) -> list[str]:
     return known
 
 
+@in_words
 def main(given: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(given)
     try:
@@ -285,9 +287,8 @@ def main(given: Sequence[str] | None = None) -> int:
         if arguments.command == "all":
             return _all(arguments)
         write_report(arguments)
-    except (VhagarError, ValueError) as error:
-        print(f"paper.py: error: {error}", file=sys.stderr)
-        return 2
+    except ValueError as error:  # a cell of a table that is no number
+        raise InvalidInput(str(error)) from error
     return 0
 
 

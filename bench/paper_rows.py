@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from vhagar.errors import InvalidInput
+
 # Names of the paper's networks and datasets, and the files that may stand for them: the first that
 # is there counts. The last ones are the bundled files.
 _NETWORK_FILES = {
@@ -91,10 +93,10 @@ def chosen(rows: Sequence[PaperRow], only: str | None, part: str | None) -> list
     found = [row for row in rows if any(text in str(row) for text in texts)]
     if part is None:
         return found
-    place, count = (int(number) for number in part.split("/"))
-    if not 1 <= place <= count:
-        raise ValueError(f"{part} is no part: write 2/4 for the second of four")
-    return found[place - 1 :: count]
+    place, _, count = part.partition("/")
+    if not (place.isdecimal() and count.isdecimal() and 1 <= int(place) <= int(count)):
+        raise InvalidInput(f"{part} is no part: write 2/4 for the second of four")
+    return found[int(place) - 1 :: int(count)]
 
 
 def pairs_of(row: PaperRow, wanted: str, classes: int, seed: int) -> list[tuple[int, int]]:

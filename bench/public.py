@@ -14,7 +14,6 @@ questions, such as another engine, come with `--flags="--engine mip"`.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import shlex
 import subprocess
@@ -26,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from script import csv_rows, in_words
 
 # Seconds between two looks at the memory.
 _LOOK_EVERY = 0.1
@@ -154,6 +155,7 @@ def table_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+@in_words
 def main(arguments: list[str] | None = None) -> None:
     """Ask, and print a row after each question."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -166,8 +168,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="a part of the network's name")
     parser.add_argument("--flags", default="", help="options for all questions: '--engine mip'")
     given = parser.parse_args(arguments)
-    with given.questions.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if given.only in row["network"]]
+    rows = csv_rows(given.questions, "network", "flags")
+    rows = [row for row in rows if given.only in row["network"]]
     rows = [{**row, "flags": f"{row['flags']} {given.flags}"} for row in rows]
     heads = GLOBAL_HEADS if given.kind == "global" else LOCAL_HEADS
     print(table_row(heads))
@@ -181,4 +183,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from script import in_words
 
 from vhagar.network import Network, read_onnx
 
@@ -57,6 +59,7 @@ def write_questions(
     return len(rows)
 
 
+@in_words
 def main(arguments: list[str] | None = None) -> None:
     """Make the questions."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -71,4 +74,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

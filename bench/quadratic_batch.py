@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from script import in_words
 
 STEPS, LENGTHS, BARRIERS = 12, (0.1, 0.02), (0.01, 0.001)
 PROBES, HALVINGS, WORSE = 4, 6, 1.1
 KEPT = 200
 
 
+@in_words
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from script import in_words
 
 import vhagar
 from vhagar import Problem
@@ -122,6 +123,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
+@in_words
 def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         path, perturbation, device, timeout, attack = sys.argv[2:]
@@ -170,4 +172,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

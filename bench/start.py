@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from script import in_words
+
 ROOT = Path(__file__).resolve().parents[1]
 NETWORK = ROOT / "examples" / "mnist_3x10.onnx"
 DATA = ROOT / "examples" / "mnist_images.npz"
@@ -106,6 +108,7 @@ def table(found: dict[str, dict[str, Times]]) -> str:
     return "\n".join(lines)
 
 
+@in_words
 def main(given: Sequence[str] | None = None) -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -10,7 +10,6 @@ command goes on where it was stopped. See README.md here for what is measured.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from records import Instance, Run, Store
+from script import csv_rows, in_words
 from table import markdown, one_line
 
 import vhagar
 from vhagar import Interval, Network, Problem, Result, Status
 from vhagar.attack.engine import Attack
+from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS, DEVICES, MIP_PARTS
 from vhagar.runtime.cores import available_cores
 from vhagar.runtime.output_files import check_writable
@@ -41,19 +42,24 @@ ATTACKS_WITHOUT = {f"attack-without-{part}": part for part in ATTACK_PARTS}
 
 def read_suite(path: Path) -> list[Instance]:
     """The instances, numbered from 1."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(path, "network", "perturbation", "clip", "source", "target")
     return [
         Instance(
             number,
             row["network"],
             row["perturbation"],
             row["clip"].strip().lower() in ("true", "1", "yes"),
-            int(row["source"]),
-            int(row["target"]),
+            _class(path, row["source"]),
+            _class(path, row["target"]),
         )
         for number, row in enumerate(rows, start=1)
     ]
+
+
+def _class(path: Path, text: str) -> int:
+    if not text.isdecimal():
+        raise InvalidInput(f"{path}: {text!r} is not the number of a class")
+    return int(text)
 
 
 def hard_suite(path: Path) -> Path:
@@ -228,6 +234,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
+@in_words
 def main(given: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(given)
     engines = [name.strip() for name in arguments.engines.split(",")]

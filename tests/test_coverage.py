@@ -61,6 +61,16 @@ def test_the_counts_by_hand(answered: Result) -> None:
     assert found.largest <= 0.75
 
 
+def test_the_inputs_that_are_counted(answered: Result) -> None:
+    found = answered.coverage
+    assert found is not None
+    assert found.rows is not None
+    assert found.rows.robust == (0, 3)
+    assert 2 in found.rows.attackable
+    assert sorted(found.rows.attackable + found.rows.unknown) == [1, 2]
+    assert found.rows.outside == ()
+
+
 def test_nobody_is_robust_without_a_proof(answered: Result, data: Path) -> None:
     unknown = replace(answered, upper=np.inf)
     assert vhagar.coverage(unknown, data).classified.robust == 0

@@ -36,7 +36,7 @@ from vhagar.perturbation import compose as compose
 from vhagar.perturbation import linear_rows as linear_rows
 from vhagar.perturbation import parse_perturbation as parse_perturbation
 from vhagar.problem import Problem as Problem
-from vhagar.report.two_models import compare as compare
+from vhagar.report.compare_models import compare as compare
 from vhagar.result import BoundKind as BoundKind
 from vhagar.result import Coverage as Coverage
 from vhagar.result import Interval as Interval
@@ -49,9 +49,9 @@ from vhagar.result import Witness as Witness
 from vhagar.search.branch_and_bound import Bab as Bab
 from vhagar.search.branch_and_bound import FirstOrder as FirstOrder
 from vhagar.search.mip.engine import Mip as Mip
+from vhagar.sweep.grid import Grid as Grid
 from vhagar.sweep.run import sweep as sweep
 from vhagar.sweep.store import Store as Store
-from vhagar.sweep.study import Grid as Grid
 from vhagar.sweep.study import Study as Study
 from vhagar.verify import attack as attack
 from vhagar.verify import max_confidence as max_confidence

@@ -29,6 +29,7 @@ from vhagar.result import (
     BoundKind,
     Coverage,
     CoverageCounts,
+    CoverageRows,
     PlausibleWitness,
     Result,
     Status,
@@ -135,13 +136,15 @@ def covered(
     order = rest[np.argsort(sure[rest])]
     attackable[_attacked(problem, data.inputs, order, deadline, always)] = True
     right = data.labels == problem.source
+    unknown, outside = own & ~robust & ~attackable, classified & ~own
     return Coverage(
         inputs=len(data.inputs),
         classified=_counts(own, robust, attackable),
         correct=None if data.labels is None else _counts(own & right, robust, attackable),
         largest=float(sure[own].max(initial=0.0)),
         seconds=time.monotonic() - begun,
-        outside=int((classified & ~own).sum()),
+        outside=int(outside.sum()),
+        rows=CoverageRows(*map(_places, (robust, attackable, unknown, outside))),
     )
 
 
@@ -244,6 +247,10 @@ def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     while start < len(rows):
         yield rows[start : start + size]
         start, size = start + size, min(2 * size, _ATTACKED_AT_ONCE)
+
+
+def _places(members: Mask) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(members).tolist())
 
 
 def _counts(members: Mask, robust: Mask, attackable: Mask) -> CoverageCounts:

@@ -87,7 +87,9 @@ def table_inputs(
         raise InvalidInput(
             f"{path} has {len(others)} columns of features ({', '.join(names[k] for k in others)})"
             f", but the network's inputs have {size} entries; labels belong in a column called "
-            f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
+            f"{', '.join(LABELS[:-1])} or {LABELS[-1]}. With a domain (--domain, see vhagar domain "
+            "fit), columns are found by the names of its features, and labels by those of its "
+            "classes"
         )
     values = _values(names, rows, others, path)
     if label is None:

@@ -154,12 +154,7 @@ class Bounds:
                 )
             p, q = choose(k - 1, a, b)
             offsets = self._offsets(k - 1, a, b, p, q)
-            for row, case in enumerate(decisions):
-                for (layer, neuron), signs in case.signs.items():
-                    if layer == k - 1:
-                        numbers = (part[row, neuron] for part in (a, b, p, q))
-                        offsets[row, neuron] = corners.decided(neuron, signs, *numbers)
-                        empty[row] |= np.isneginf(corners.decided(neuron, signs, 0, 0, 0, 0))
+            empty |= self._decide(k - 1, offsets, (a, b, p, q), decisions)
             size = (abs(a) + abs(b) + abs(p) + abs(q)) @ corners.magnitude
             constant = constant + offsets.sum(axis=1)
             error = error + gamma(2 * a.shape[1] + 48) * size + HALF_ULP * abs(constant)
@@ -169,15 +164,14 @@ class Bounds:
                 error = error + gamma(4) * size  # the sums are rounded
                 a, b = p + added.on_s, q + added.on_t
             a, b, constant, error = self._through_stage(k - 1, a, b, constant, error)
-        magnitude = self.piece.magnitude
         if cuts is not None:
-            a, b, error = cuts.taken_off_inputs(a, b, error, magnitude)
+            a, b, error = cuts.taken_off_inputs(a, b, error, self.piece.magnitude)
         if on_pixels is None:
             total = constant + self._support(a, b, decisions)
         else:
             c, d = on_pixels
-            size = ((abs(a) + abs(b)).sum(axis=1) + (abs(c) + abs(d)).sum()) * magnitude
-            error = error + gamma(2 * len(c) + 4) * size
+            size = (abs(a) + abs(b)).sum(axis=1) + (abs(c) + abs(d)).sum()
+            error = error + gamma(2 * len(c) + 4) * (size * self.piece.magnitude)
             total = constant + self.piece.support_with(a, b, c, d)
         room = 1.001 * error + 8 * HALF_ULP * (abs(constant) + abs(total)) + TINY
         # Multipliers can be so large that a sum is infinite: then they prove nothing. Only
@@ -197,6 +191,23 @@ class Bounds:
         units, found = np.flatnonzero(counts), np.zeros(a.shape)
         found[:, units] = corners.take(units).offset(*(part[:, units] for part in (a, b, p, q)))
         return found
+
+    def _decide(
+        self,
+        layer: int,
+        offsets: Floats,
+        coefficients: tuple[Floats, Floats, Floats, Floats],
+        decisions: list[Decisions],
+    ) -> Mask:
+        """Put those of decided neurons into a layer's offsets; which cases leave one no point."""
+        corners, empty = self.corners[layer], np.zeros(len(offsets), dtype=np.bool_)
+        for row, case in enumerate(decisions):
+            for (place, neuron), signs in case.signs.items():
+                if place == layer:
+                    numbers = (part[row, neuron] for part in coefficients)
+                    offsets[row, neuron] = corners.decided(neuron, signs, *numbers)
+                    empty[row] |= np.isneginf(corners.decided(neuron, signs, 0, 0, 0, 0))
+        return empty
 
     def _support(self, a: Floats, b: Floats, decisions: list[Decisions]) -> Floats:
         value = self.piece.support(a, b)

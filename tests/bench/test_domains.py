@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from vhagar import InvalidInput
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,7 +34,7 @@ def test_a_page_gets_the_table_between_its_marks(monkeypatch: pytest.MonkeyPatch
     page = f"above\n{domains.BEGIN}\nold\n{domains.END}\nbelow\n"
     wanted = f"above\n{domains.BEGIN}\n\nnew\n\n{domains.END}\nbelow\n"
     assert domains.on_page(page, "new") == wanted
-    with pytest.raises(SystemExit, match="needs the lines"):
+    with pytest.raises(InvalidInput, match="needs the lines"):
         domains.on_page("no marks", "new")
     text = (ROOT / "docs" / "domains.md").read_text(encoding="utf-8")
     assert domains.on_page(text, "x") != text

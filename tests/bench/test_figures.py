@@ -5,28 +5,14 @@ from __future__ import annotations
 import cProfile
 import math
 import shutil
-import sys
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType
 
-import numpy as np
-import pytest
-
-from vhagar import InvalidInput, Network, Problem
-from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Text
-from vhagar.network import Affine, Relu
-from vhagar.options import MIP_PARTS
-from vhagar.report.data import NetworkFacts
-from vhagar.report.pairs import pair_heatmaps
-from vhagar.report.spatial import spatial_heatmaps
-from vhagar.result import BoundKind, Moment
-from vhagar.search.mip.engine import Mip
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))  # scripts, not a package
-
 import figures
+import numpy as np
 import profiling
+import pytest
 from figure_data import (
     Stage,
     facts_of,
@@ -39,6 +25,16 @@ from figure_data import (
 from figure_drawing import draw_stages, side_by_side
 from paper_figures import TimeSplit
 from paper_records import Record, RecordFile
+
+from vhagar import InvalidInput, Network, Problem
+from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Text
+from vhagar.network import Affine, Relu
+from vhagar.options import MIP_PARTS
+from vhagar.report.data import NetworkFacts
+from vhagar.report.pairs import pair_heatmaps
+from vhagar.report.spatial import spatial_heatmaps
+from vhagar.result import BoundKind, Moment
+from vhagar.search.mip.engine import Mip
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

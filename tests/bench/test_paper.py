@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import csv
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
-from vhagar import InvalidInput, Network, write_onnx
-from vhagar.network import Affine, Relu
-from vhagar.runtime.deadline import Deadline
-from vhagar.search import AbstractEngine
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))  # scripts, not a package
-
 import paper
+import pytest
 from paper_figures import (
     approaches,
     draw_approaches,
@@ -38,6 +29,11 @@ from paper_table import (
     ours_markdown,
     summary_markdown,
 )
+
+from vhagar import InvalidInput, Network, write_onnx
+from vhagar.network import Affine, Relu
+from vhagar.runtime.deadline import Deadline
+from vhagar.search import AbstractEngine
 
 HEAD = (
     "table,network,max_confidence_mean,dataset_max_percent,perturbation,lower_percent,"

@@ -116,7 +116,7 @@ def test_a_file_writes_in_its_own_folder_only(name: str, tmp_path: Path) -> None
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "linked").symlink_to(tmp_path)
-    for key in ("json", "certificate", "plot", "junit"):
+    for key in ("json", "certificate", "plot", "junit", "verdicts"):
         with pytest.raises(InvalidInput, match="in its own folder only"):
             _parsed(folder, f'{key} = "{name}"')
     assert _parsed(folder, QUESTION).json == folder / "answer.json"

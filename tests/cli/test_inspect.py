@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import vhagar
-from vhagar.cli.groups import CONVENTIONS
+from vhagar.cli.conventions import CONVENTIONS
 from vhagar.cli.main import main
 from vhagar.errors import InvalidInput
 from vhagar.network.inspection import inspect

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from vhagar import Problem
 from vhagar.cli.terminal import LiveScreen, LiveWatch
+from vhagar.perturbation import Domain
 from vhagar.result import Status
 
 Make = Callable[..., Any]
@@ -122,3 +124,14 @@ def test_the_end_shows_the_result(
     assert Status.INTERRUPTED.value in last
     assert "wrote  [bold]out.json" in last  # a file's name is no markup
     assert last.rstrip().endswith("the [answer]")
+
+
+def test_targets_have_the_names_of_their_classes(make_problem: Make, make_progress: Make) -> None:
+    network = make_problem().network
+    domain = Domain(network.input_shape, classes=("low", "middle", "high", "top"))
+    problem = Problem(network, perturbation="linf(0.1)", source="high", domain=domain)
+    console = _console(80, no_color=True)
+    watch = LiveWatch(console, problem, 100.0)
+    watch(make_progress(2.0, 20.0, targets={0: (1.0, 5.0), 3: (2.0, 20.0)}))
+    text = COLOUR.sub("", _drawn(console, watch))
+    assert text.index("to top") < text.index("to low")

@@ -11,6 +11,7 @@ SURVIVORS = Path(__file__).with_name("survivors.json")
 # The tests that answer for each module: its mirror and, where the mirror only holds a part, those
 # next to it.
 _KEPT = {
+    "vhagar.network.onnx_session": ["tests/result/test_witness.py"],
     "vhagar.result.interval_keeper": ["tests/result/test_interval_keeper.py"],
     "vhagar.result.witness": ["tests/result/test_witness.py"],
     "vhagar.relaxation.twin_dual": [
@@ -108,6 +109,7 @@ _OF_CHECKER = {
 
 # Measured in full: all survivors are known, and a sample is taken in every run of everything.
 MEASURED = (
+    "vhagar.network.onnx_session",
     "vhagar.relaxation.pair_hulls",
     "vhagar.relaxation.twin_dual",
     "vhagar.relaxation.windows.bound",

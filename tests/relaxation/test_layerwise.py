@@ -14,6 +14,7 @@ from vhagar.relaxation import Bounds, network_bounds
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.refinement import refine_layer
+from vhagar.relaxation.starts import hexagon_directions
 
 from ..marks import mostly_slow
 from ..oracle.exact import rationals
@@ -143,3 +144,18 @@ def test_wide_layers_in_batches_give_the_same(monkeypatch: pytest.MonkeyPatch) -
 
 def _scores(into: int) -> Affine:
     return Affine(np.eye(2, into), np.zeros(2), (into,), (2,))
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_nan_changes_nothing(share: float) -> None:
+    rng = np.random.default_rng(61)
+    network = network_of("plain", rng)
+    (piece,) = pieces_of("linf(0.1)", True, domain_of("plain"))
+    bounds = quick_bounds(network, piece)
+    for layer, known in enumerate(list(bounds.hexagons)):
+        before = known.tightened()
+        found = np.full((len(hexagon_directions(known.ratio)), len(known)), np.inf)
+        found[rng.random(found.shape) < share] = np.nan
+        bounds.tighten(layer, found)
+        for one, two in zip(bounds.hexagons[layer].sides, before.sides, strict=True):
+            assert (one == two).all()

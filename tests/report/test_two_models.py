@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,10 @@ import vhagar
 from vhagar import InvalidInput
 from vhagar.cli.main import main
 from vhagar.network import Affine, Relu
+from vhagar.report.compare_models import compare_sides
 from vhagar.report.data import Entry, StudyData
-from vhagar.report.two_models import CoverageVerdict, Side, compare_sides
+from vhagar.report.reading import read_store
+from vhagar.report.two_models import CoverageVerdict, Side
 from vhagar.report.two_models_page import two_page
 from vhagar.result import Coverage, CoverageCounts
 from vhagar.sweep.class_coverage import ClassCoverage, StudyCoverage
@@ -173,7 +176,7 @@ def test_not_worse_needs_a_proof_either_way(
 ) -> None:
     by_name = {side.name: side for side in sides}
     found = compare_sides(*(by_name[name] for name in pair))
-    monkeypatch.setattr("vhagar.report.two_models.compare", lambda *_, **__: found)
+    monkeypatch.setattr("vhagar.report.compare_models.compare", lambda *_, **__: found)
     words = ["compare", "a", "b", "--require", "not-worse", "--junit", str(tmp_path / "j.xml")]
     assert main(words) == code
     printed = capsys.readouterr().out
@@ -253,7 +256,38 @@ def test_images_of_different_shapes_are_not_compared(
     said = capsys.readouterr().err
     assert "first.onnx takes images of 4 channels of 3 x 4 pixels" in said
     assert "last.onnx takes images of 3 channels of 4 x 4 pixels" in said
-    assert "sweep each model with its own --layout" in said
+    assert "give both, A's first: --layout chw,hwc" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("hwc,chw", "first.onnx takes images of 4 channels of 3 x 4 pixels"),
+        ("chw,hwc,chw", "'chw,hwc,chw' is no layout"),
+        ("chw,", "'chw,' is no layout"),
+        ("last", "'last' is no layout"),
+    ],
+)
+def test_layouts_that_cannot_be(
+    given: str, complaint: str, layouts: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["compare", "first.onnx", "last.onnx", "--layout", given, *OCCLUDED]
+    with suppress(SystemExit):
+        assert main(words) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.subprocess
+def test_each_of_two_models_may_have_its_own_layout(
+    layouts: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--layout", "chw,hwc", "--store", "both.db", "--require", "not-worse", *OCCLUDED]
+    assert main(["compare", "first.onnx", "last.onnx", *words, "--jobs", "1"]) == 0
+    assert "In all: Of 2 pairs of classes, all are equal" in capsys.readouterr().out
+    study = read_store("both.db")
+    for facts, layout in zip(study.networks, ("chw", "hwc"), strict=True):
+        assert facts.conventions == (f"--layout={layout}",)
 
 
 @pytest.mark.slow

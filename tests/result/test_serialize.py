@@ -25,6 +25,7 @@ from vhagar.result import (
     BoundKind,
     Coverage,
     CoverageCounts,
+    CoverageRows,
     Estimate,
     Interval,
     Moment,
@@ -84,7 +85,10 @@ def result(problem: Problem) -> Result:
         engine="mip",
         notes=("a note",),
         max_confidence=Interval(2.0, 2.5, BoundKind.SOLVER),
-        coverage=Coverage(10, CoverageCounts(5, 3, 1), CoverageCounts(4, 3, 0), 1.75, 0.5),
+        coverage=Coverage(
+            *(10, CoverageCounts(5, 3, 1), CoverageCounts(4, 3, 0), 1.75, 0.5, 1),
+            CoverageRows((0, 2, 7), (4,), (5,), (9,)),
+        ),
         nearest=Neighbour(7, np.array([0.5, 0.25]), 1, 0.125),
         plausible=PlausibleWitness(witness, Neighbour(8, np.array([0.5, 0.5]), 1, 0.25), 0.9),
         certificate=Path("a proof.cert"),
@@ -119,7 +123,7 @@ def test_the_documented_example_has_exactly_the_fields() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     # No run has them all: estimates belong to random sampling, conventions to some models.
     parts = ("estimate.", "problem.convention.", "problem.scores.", "problem.domain.", "nearest")
-    parts = (*parts, "plausible")
+    parts = (*parts, "plausible", "coverage.rows")
     elsewhere = {field for field in _documented() if field.startswith(parts)}
     assert elsewhere
     assert _fields(json.loads(example)) == _documented() - elsewhere

@@ -188,13 +188,13 @@ def test_details(make_result: Make, make_witness: Make) -> None:
         max_confidence=reference,
     )
     assert details(result) == [
-        ("upper", BoundKind.SOLVER.value),
-        ("percent", "25.3 to 72.8 % of the maximal confidence in class 2, which is 33.00..63.00"),
         (
             "witness",
             "an input with confidence 16.00 in class 2; perturbed, it is classified 3 by a margin "
             "of 0.01562 (linf(0.1), largest change 0.1)",
         ),
+        ("percent", "25.3 to 72.8 % of the maximal confidence in class 2, which is 33.00..63.00"),
+        ("upper", BoundKind.SOLVER.value),
         ("note", "one thing"),
         ("note", "another"),
     ]
@@ -238,7 +238,7 @@ def test_coverage_in_words() -> None:
     )
     correct = CoverageCounts(3, 2, 0)
     assert coverage_words(Coverage(9, CoverageCounts(4, 2, 1), correct, 8.0, 0.1), 2).endswith(
-        "1 is undecided; of the 3 classified correctly, 2 (66.6 %)"
+        "1 is undecided; of the 3 classified correctly, 2 (66.6 %) are proven robust"
     )
     none = CoverageCounts(0, 0, 0)
     assert coverage_words(Coverage(9, none, none, 0.0, 0.1), 2) == (
@@ -277,3 +277,19 @@ def test_without_any_confidence_known_nothing_is_called_empty(make_result: Make)
     for known in (None, Interval(0.0, 9.0, BoundKind.INTERVAL)):
         rows = details(make_result(5.0, Status.TIMEOUT, max_confidence=known))
         assert all("next to nothing" not in text for _, text in rows)
+
+
+def test_what_to_do_next(make_result: Make, make_problem: Make) -> None:
+    open_, known = CoverageCounts(4, 1, 1), CoverageCounts(4, 3, 1)
+    blind = replace(make_result(9.0, Status.TIMEOUT), coverage=Coverage(9, open_, None, 8.0, 0.1))
+    assert dict(details(blind))["next"] == (
+        "more time, a smaller perturbation or a domain can lower the bound; vhagar local decides "
+        "one input at a time"
+    )
+    closed = replace(blind, status=Status.CLOSED, problem=make_problem(targets=None))
+    assert dict(details(closed))["next"].startswith("a single target, a smaller perturbation or a")
+    fine = replace(blind, upper=2.0)
+    assert dict(details(fine))["next"] == "vhagar local decides one input at a time"
+    decided = replace(fine, coverage=Coverage(9, known, None, 8.0, 0.1))
+    assert "next" not in dict(details(decided))
+    assert "next" not in dict(details(make_result(2.0, Status.TIMEOUT)))

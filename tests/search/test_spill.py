@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from vhagar import Status, verify
-from vhagar.search import frontier as frontiers
-from vhagar.search.frontier import Frontier, InMemory
+from vhagar.search import open_heaps
+from vhagar.search.frontier import Frontier
 from vhagar.search.node import Closed, Node, Region
 from vhagar.search.node_solver import Explored
 
@@ -29,7 +29,7 @@ LIMITS = (0, 1, 7)
 
 @pytest.fixture(params=LIMITS)
 def little_memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontiers, "IN_MEMORY", InMemory(request.param))
+    monkeypatch.setattr(open_heaps, "MOST_IN_MEMORY", request.param)
 
 
 def test_the_best_node_comes_first_wherever_it_is(little_memory: None) -> None:
@@ -81,7 +81,7 @@ def test_on_a_full_disk_nodes_stay_in_memory(
 def test_a_search_with_little_memory_closes_and_goes_on(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontiers, "IN_MEMORY", InMemory(1))
+    monkeypatch.setattr(open_heaps, "MOST_IN_MEMORY", 1)
     problem = Case(number).problem()
     truth = overall(exact_optimum(problem))
     path = tmp_path / "checkpoint"

@@ -154,8 +154,8 @@ RELAXATION = {
     ),
     "refined by the value that the steps estimated": _one(
         "vhagar.relaxation.refinement",
-        "found[:, neurons] = np.fmin(found[:, neurons], better)",
-        "found[:, neurons] = np.fmin(found[:, neurons], 0.7 * better)",
+        "found[:, neurons] = bounds.bound(layer,",
+        "found[:, neurons] = 0.7 * bounds.bound(layer,",
         40,
     ),
 }
@@ -611,7 +611,7 @@ SEARCH = {
         "::test_a_root_bound_states_what_it_was_computed_from",
     ),
     "a refined window said to see other neurons": _tested(
-        "vhagar.relaxation.first_order.refine",
+        "vhagar.relaxation.first_order.tiles",
         "seen.append(view.index[undecided & there])",
         "seen.append(np.roll(np.flatnonzero(stated.undecided[k]), 1))",
         "tests/search/bounders/test_first_order.py::test_what_first_order_steps_find_is_proved",
@@ -630,8 +630,8 @@ SEARCH = {
     ),
     "a checkpoint without the nodes that workers have": _tested(
         "vhagar.search.frontier",
-        "found = [node for nodes in (*heaps, *taken, *lent) for node in nodes]",
-        "found = [node for nodes in (*heaps, *lent) for node in nodes]",
+        "found = [*chain(self._open.in_memory(), *taken, *lent)]",
+        "found = [*chain(self._open.in_memory(), *lent)]",
         "tests/search/test_frontier.py::test_what_is_kept_is_all_there_is",
     ),
     "a checkpoint without the nodes on disk": _tested(
@@ -659,9 +659,9 @@ SEARCH = {
         "tests/search/test_frontier.py::test_what_is_kept_is_all_there_is",
     ),
     "nodes on disk forgotten by the bound": _tested(
-        "vhagar.search.frontier",
-        "uppers[target] = max(uppers[target], spill.upper)",
-        "uppers[target] = max(uppers[target], 0.0 * spill.upper)",
+        "vhagar.search.open_heaps",
+        "uppers[target] = max(uppers.get(target, 0.0), spill.upper)",
+        "uppers[target] = max(uppers.get(target, 0.0), 0.0 * spill.upper)",
         "tests/search/test_spill.py",
     ),
     "a worse proof in place of a better one": _tested(
@@ -845,10 +845,10 @@ OVERLOOKED = {
         "tests/relaxation/test_twin_dual.py::test_the_allowance_covers_biases_that_cancel",
     ),
     "NaN as 0 in first-order refinement": _tested(
-        "vhagar.relaxation.first_order.refine",
+        "vhagar.relaxation.layerwise",
         "np.where(np.isnan(found), np.inf, found)",
         "np.where(np.isnan(found), 0.0, found)",
-        "tests/relaxation/first_order/test_refine.py::test_nan_changes_nothing",
+        "tests/relaxation/test_layerwise.py::test_nan_changes_nothing",
     ),
     "a column of delta that ends too early": _tested(
         "vhagar.relaxation.lp.lambda_model",
@@ -1474,7 +1474,7 @@ DOMAINS = {
         f"{_OF_DOMAINS}::{_HOLDS}occlusion(2,2,2)-True]",
     ),
     "a share for the domain, and the image forgotten": _tested(
-        "vhagar.perturbation.piece",
+        "vhagar.perturbation.support_over_domain",
         "rest = self._rest_support(a - s, b)",
         "rest = self._rest_support(a - s, 0 * b)",
         f"{_OF_DOMAINS}::{_HOLDS}linf(0.3)-True]",

@@ -129,7 +129,9 @@ def test_it_is_read_as_it_was_written(model: str, tmp_path: Path) -> None:
     shown = {("linf(0.05)", ""): "linf(1/20)"}
     assert unclipped.lines({"f": "small"}, shown)[0].startswith("small, linf(1/20) unclipped: of")
     both = [replace(row, coverage=replace(row.coverage, correct=counts)) for row in rows]
-    assert total_words(both).endswith("10 are undecided; of the 20 classified correctly, 8 (40 %)")
+    assert total_words(both).endswith(
+        "10 are undecided; of the 20 classified correctly, 8 (40 %) are proven robust"
+    )
     store.close()
 
 

@@ -14,10 +14,10 @@ from vhagar import Domain, InvalidInput, Network, Problem, Store
 from vhagar.cli.main import main
 from vhagar.guard.bounds import of_store
 from vhagar.network import Affine, read_onnx, write_onnx
+from vhagar.report.compare_models import compare
 from vhagar.report.problems import reproduction
 from vhagar.report.reading import read_store
 from vhagar.report.sentences import answer
-from vhagar.report.two_models import compare
 from vhagar.sweep.question import Question
 from vhagar.sweep.relations import contains
 from vhagar.sweep.runner import open_study

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from vhagar.cli.conventions import CONVENTIONS
 from vhagar.cli.main import _parser
 from vhagar.cli.sweep import described_study
 from vhagar.errors import InvalidInput, InvalidNetwork
+from vhagar.network import read_onnx
 from vhagar.perturbation import Domain
 from vhagar.report.problems import reproduction
 from vhagar.report.reading import read_store
+from vhagar.sweep.grid import Grid
 from vhagar.sweep.runner import open_study
-from vhagar.sweep.study import Grid, Study, load_models, questions, read_study
+from vhagar.sweep.study import Study, load_models, questions, read_study
 
 IMAGE = Domain((1, 28, 28))
 
@@ -157,8 +160,11 @@ def test_a_study_says_how_its_networks_take_an_image(model: str) -> None:
         ("timeout = -1", "above 0"),
         ("total = nan", "above 0"),
         ("clip = 1", "clip"),
+        ("argmin = 1", "argmin"),
         ("input_range = 3", "two numbers"),
         ("layout = 3", "layout"),
+        ("layout = [3]", "layout must be a list of strings"),
+        ("layout = ['chw', 'hwc']", "there are 2 layouts, but 1 network; give one"),
         ("mean = 'a'", "mean must be numbers"),
         ("std = []", "std must be numbers"),
         ("grids = [{size = 3}]", "kind, size"),
@@ -234,3 +240,20 @@ def test_a_command_says_how_the_networks_take_an_image(model: str, tmp_path: Pat
     words = reproduction(data.entries[0], data)
     for option in ("--layout=chw", "--mean=-0.5", "--std=0.25"):
         assert option in words
+
+
+def test_a_study_has_all_conventions_of_a_command() -> None:
+    assert set(CONVENTIONS) <= {field.name for field in fields(Study)}
+
+
+def test_the_smallest_output_may_win(model: str, tmp_path: Path) -> None:
+    words = ["--network", model, "--perturbation", "linf(0.1)", "--source", "0", "--argmin"]
+    study = _described("--store", str(tmp_path / "s.db"), *words)
+    assert study is not None
+    assert Study.from_plain(study.plain()).argmin
+    (loaded,) = load_models(study)
+    x = np.full((1, *loaded.network.input_shape), 0.25)
+    assert (loaded.network.forward(x) == -read_onnx(model).forward(x)).all()
+    open_study(study, tmp_path / "s.db")[0].close()
+    data = read_store(tmp_path / "s.db")
+    assert "--argmin" in reproduction(data.entries[0], data)

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from vhagar.cli import groups
+from vhagar.cli.conventions import add_conventions
 from vhagar.options import ATTACK_PARTS
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     groups.add_workers(groups.section(parser, groups.SEARCH))
     groups.add_common(parser, timeout=10.0)
-    groups.add_conventions(parser)
+    add_conventions(parser)
 
 
 def run(arguments: argparse.Namespace) -> Outcome:

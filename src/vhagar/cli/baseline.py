@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vhagar.baseline.defaults import SAMPLES, SPREAD
 from vhagar.cli import groups, types
+from vhagar.cli.conventions import add_conventions
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -108,7 +109,7 @@ def _add_shared(
     groups.add_model(parser)
     groups.add_question(parser)
     groups.add_common(parser, timeout=timeout)
-    groups.add_conventions(parser)
+    add_conventions(parser)
 
 
 def _marabou(arguments: argparse.Namespace) -> AbstractEngine:

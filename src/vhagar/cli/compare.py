@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vhagar.cli import gate, groups, sweep
+from vhagar.cli.conventions import add_conventions
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ HELP = "which of two models is proven more robust?"
 DESCRIPTION = """\
 Compare two models: by how much of a data set is proven robust, and pair by pair of classes, in
 percent of the maximal confidence that each can reach. Input convention and scores are those of both
-models; where they differ, sweep each model with its own and compare the two stores.
+models, but for the layout, of which each may have its own; where the others differ, sweep each
+model with its own and compare the two stores.
 """
 
 EPILOG = """\
@@ -50,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--store", type=Path, metavar="FILE", help="keep what is computed about two models")
     gate.add_gate(parser, '"not-worse" or "coverage>=0.6", of B')
     sweep.add_questions(parser.add_argument_group("what is asked of two models"), network=False)
-    groups.add_conventions(parser)
+    add_conventions(parser, two=True)
     add("--jobs", type=int, metavar="N", help="problems at a time (default: one per core)")
     add("--workers", type=int, default=1, metavar="N", help="processes per problem (default: 1)")
     groups.add_seed(parser)
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, print and write, and return the exit code."""
-    from vhagar.report.two_models import compare
+    from vhagar.report.compare_models import compare
     from vhagar.report.two_models_page import write_two
     from vhagar.result.requirement import OF_COMPARISONS
     from vhagar.runtime.output_files import check_writable, write_bytes

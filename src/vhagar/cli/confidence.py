@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from vhagar.cli import groups, parsed, types
+from vhagar.cli import groups, types
+from vhagar.cli.conventions import add_conventions, conventions_of
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     groups.add_input_range(question)
     groups.add_engine(parser)
     groups.add_common(parser)
-    groups.add_conventions(parser)
+    add_conventions(parser)
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
@@ -49,7 +50,7 @@ def _problem(arguments: argparse.Namespace) -> Problem:
     from vhagar.problem import Problem
 
     return Problem(
-        read_onnx(arguments.model, **parsed.conventions(arguments)),
+        read_onnx(arguments.model, **conventions_of(arguments)),
         perturbation=None,
         source=arguments.label,
         input_range=arguments.input_range,

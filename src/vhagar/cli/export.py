@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from vhagar.cli import groups, parsed
+from vhagar.cli.conventions import add_conventions
 
 HELP = "write the question as VNN-LIB and ONNX files for other verifiers"
 
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="1 (default): VNN-LIB 1.0 about a product network; 2: VNN-LIB 2.0 about two copies",
     )
-    groups.add_conventions(parser)
+    add_conventions(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from vhagar.runtime.output_files import is_same_file
 # The arguments that name files to write, of all commands but those that read such a file.
 WRITTEN = frozenset((
     "certificate", "checkpoint", "csv", "file", "json", "junit", "onnx", "out", "output", "page",
-    "plot", "store", "vnnlib",
+    "plot", "store", "verdicts", "vnnlib",
 ))  # fmt: skip
 # The arguments that may name a folder of images to read; a study calls it `dataset`.
 _FOLDERS = ("data", "dataset", "image", "like")

@@ -9,23 +9,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from vhagar.cli.types import (
-    label,
-    named_labels,
-    number,
-    numbers,
-    seconds,
-    seed,
-    sizes,
-    span,
-    workers,
-)
+from vhagar.cli.types import label, named_labels, seconds, seed, span, workers
 from vhagar.options import DEVICES, EXECUTORS, FORMULATIONS, MIP_PARTS, Options
 
 # Options whose values may begin with a minus sign, which argparse would take for an option.
 SIGNED = ("--input-range", "--mean", "--threshold")
-# The options that `add_conventions` adds.
-CONVENTIONS = ("layout", "image_shape", "mean", "std", "output", "threshold", "argmin")
 # What these options may be; the tables of engines and solvers take a while to import.
 NAMES = {
     "--engine": ("bab", "mip", "first-order"),
@@ -44,39 +32,6 @@ def section(parser: argparse.ArgumentParser, title: str) -> Any:
         if group.title == title:
             return group
     return parser.add_argument_group(title)
-
-
-def add_conventions(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how the model takes an image and gives its scores."""
-    add = parser.add_argument_group("input convention of the model").add_argument
-    add("--layout", choices=("chw", "hwc"), help="channels first (chw, default) or last (hwc)")
-    add(
-        "--image-shape",
-        type=sizes,
-        metavar="C,H,W",
-        help="image shape of a flat input: channels, rows, columns; or rows, columns",
-    )
-    add(
-        "--mean",
-        type=numbers,
-        metavar="M",
-        help="subtract M from the input before the model sees it: one number, or one per channel",
-    )
-    add("--std", type=numbers, metavar="S", help="divide by S after subtracting the mean")
-    add = parser.add_argument_group("scores of the model").add_argument
-    add("--output", metavar="NAME", help="the output that holds the scores, if there are several")
-    add(
-        "--threshold",
-        type=number,
-        metavar="T",
-        help="for a model with one score: class 1 is an output above T (default: a score above 0)",
-    )
-    add(
-        "--argmin",
-        action="store_true",
-        default=None,
-        help="the smallest output wins, not the largest (as for ACAS Xu)",
-    )
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from vhagar.cli import groups, parsed
+from vhagar.cli.conventions import add_conventions, conventions_of
 from vhagar.errors import InvalidInput
 
 HELP = "wrap a model so that it says which of its predictions are proven robust"
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the certificates are (default: where the store says; for --check, beside the "
         "guard); repeatable",
     )
-    groups.add_conventions(parser)
+    add_conventions(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_files(arguments, networks=networks_behind(arguments.sources))
     network = arguments.network
     if arguments.model is not None:
-        network = read_onnx(arguments.model, **parsed.conventions(arguments))
+        network = read_onnx(arguments.model, **conventions_of(arguments))
     made = guard(*arguments.sources, network=network, certificates=arguments.certificates)
     proofs = [bound.certificate.path for bound in made.bounds if bound.certificate is not None]
     check_files(arguments, proofs=proofs)
@@ -89,7 +89,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     if arguments.model is None:
         raise InvalidInput("name the model that the guard is about with --model")
-    network = read_onnx(arguments.model, **parsed.conventions(arguments))
+    network = read_onnx(arguments.model, **conventions_of(arguments))
     found = check_guard(arguments.check, network, arguments.certificates)
     print(found, file=sys.stderr if found.problems else sys.stdout)
     return 1 if found.problems else 0

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vhagar.cli import groups, parsed
+from vhagar.cli import groups
+from vhagar.cli.conventions import add_conventions, conventions_of
 from vhagar.cli.standard_output import shown
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=run)
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="classifier (ONNX file)")
-    groups.add_conventions(parser)
+    add_conventions(parser)
     groups.add_input_range(parser)
     add(
         "--dataset",
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.json is not None:
         check_writable(arguments.json, arguments.model)
-    found = inspect(arguments.model, _input_range(arguments), **parsed.conventions(arguments))
+    found = inspect(arguments.model, _input_range(arguments), **conventions_of(arguments))
     if arguments.dataset is not None and not found.unsupported:
         found = replace(found, dataset=_dataset(arguments))
     print(text(found))
@@ -93,7 +94,7 @@ def _dataset(arguments: argparse.Namespace) -> DatasetFacts:
     from vhagar.network.inspection import DatasetFacts
     from vhagar.problem import domain_of
 
-    network = read_onnx(arguments.model, **parsed.conventions(arguments))
+    network = read_onnx(arguments.model, **conventions_of(arguments))
     domain = domain_of(network, arguments.domain, arguments.input_range)
     inputs, labels = read_test_set(arguments.dataset, domain)
     batches = np.array_split(inputs, -(-len(inputs) // _BATCH))

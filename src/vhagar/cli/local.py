@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vhagar.cli import gate, groups, parsed, types
+from vhagar.cli.conventions import add_conventions, conventions_of
 from vhagar.errors import InvalidInput
 from vhagar.options import DEVICES
 
@@ -68,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     groups.add_outputs(output, "image and witness")
     gate.add_gate(output, '"robust", or "unsat" of a VNN-LIB file')
     groups.add_verbosity(output)
-    groups.add_conventions(parser)
+    add_conventions(parser)
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -180,7 +181,7 @@ def _problem(arguments: argparse.Namespace) -> LocalProblem:
     from vhagar.perturbation.loading import named
     from vhagar.problem import domain_of
 
-    network = read_onnx(arguments.model, **parsed.conventions(arguments))
+    network = read_onnx(arguments.model, **conventions_of(arguments))
     domain = domain_of(network, arguments.domain, arguments.input_range)
     return LocalProblem(
         network,
@@ -201,7 +202,7 @@ def _answer(arguments: argparse.Namespace) -> int:
     from vhagar.result.requirement import OF_SPECIFICATIONS
 
     # The file is about the model's own inputs and outputs.
-    conventions = parsed.conventions(arguments)
+    conventions = conventions_of(arguments)
     given = [name for name in _OF_IMAGES if getattr(arguments, name) is not None]
     given += [name for name in conventions if name != "output"]
     if given:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vhagar.cli.groups import CONVENTIONS
+from vhagar.cli.conventions import conventions_of
 from vhagar.options import Options
 
 if TYPE_CHECKING:
     from vhagar.engine import AbstractEngine
     from vhagar.problem import Problem
-
-
-def conventions(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the convention options that were given, as keyword arguments of `read_onnx`."""
-    given = {name: getattr(arguments, name) for name in CONVENTIONS}
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def problem(arguments: argparse.Namespace) -> Problem:
@@ -27,7 +21,7 @@ def problem(arguments: argparse.Namespace) -> Problem:
     from vhagar.problem import Problem
 
     return Problem(
-        read_onnx(arguments.model, **conventions(arguments)),
+        read_onnx(arguments.model, **conventions_of(arguments)),
         perturbation=named(arguments.perturbation),
         source=arguments.source,
         targets=arguments.target,

@@ -65,7 +65,8 @@ def run_session(
     data set. Without an `engine`, it is the one that the arguments name.
     """
     engine, options = engine or parsed.engine(arguments), parsed.options(arguments)
-    check_outputs(arguments, options.certificate, options.checkpoint)
+    verdicts = getattr(arguments, "verdicts", None)
+    check_outputs(arguments, options.certificate, options.checkpoint, verdicts)
     problem, timeout = problem_of(arguments), arguments.timeout
     # Invalid options are reported before anything is displayed.
     engine.check(options)
@@ -138,10 +139,13 @@ def _deliver(
     """Write the files, then print the answer even if writing failed."""
     rows = details(result)
     rows += [("required", each.words) for each in judged]
+    writers = {"json": partial(write_json, result), "plot": partial(_plot, result)}
+    if getattr(arguments, "verdicts", None) is not None:
+        from vhagar.cli.verdicts import write_verdicts
+
+        writers["verdicts"] = partial(write_verdicts, result, arguments.dataset)
     try:
-        return write_outputs(
-            arguments, rows, json=partial(write_json, result), plot=partial(_plot, result)
-        )
+        return write_outputs(arguments, rows, **writers)
     finally:
         screen.conclude(rows, str(result))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vhagar.cli import gate, groups, parsed, types
+from vhagar.cli.conventions import add_conventions, conventions_of
 from vhagar.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--store", type=Path, required=True, metavar="FILE", help="SQLite file for the results")
     add("--resume", action="store_true", help="continue an existing store, or join others on it")
     add_questions(parser.add_argument_group("the study, instead of or overriding the file"))
-    groups.add_conventions(parser)
+    add_conventions(parser)
     _add_work(parser.add_argument_group("how to run it"))
     gate.add_gate(parser, '"upper<=5" or "closed", of each problem; "coverage>=0.6", of a data set')
 
@@ -194,7 +195,7 @@ def flags(arguments: argparse.Namespace) -> dict[str, Any]:
         "targets": _targets(arguments),
         "input_range": arguments.input_range,
         "domain": arguments.domain,
-        **parsed.conventions(arguments),
+        **conventions_of(arguments),
         "timeout": arguments.timeout,
         "total": arguments.total,
         "dataset": arguments.dataset,

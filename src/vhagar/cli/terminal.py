@@ -151,7 +151,7 @@ class LiveWatch(AbstractWatch):
         known = self._result.targets if self._result is not None else progress.targets
         ranked = sorted(known.items(), key=lambda item: (-item[1].upper, -item[1].lower))
         shown, rest = ranked[:_MOST_TARGETS], ranked[_MOST_TARGETS:]
-        names = [f"to {target}" for target, _ in shown]
+        names = [f"to {self._problem.class_name(target)}" for target, _ in shown]
         spans = [span(at.lower, at.upper) for _, at in shown]
         room = width - max(map(len, names)) - max(map(len, spans)) - 4
         table = Table.grid(padding=(0, 2))

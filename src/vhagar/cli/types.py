@@ -11,6 +11,8 @@ import re
 
 # Seconds; beyond it clocks and solvers overflow.
 _LONGEST = 1e9
+# Channels first, and channels last.
+LAYOUTS = ("chw", "hwc")
 
 
 def label(text: str) -> int | str:
@@ -30,6 +32,15 @@ def sizes(text: str) -> tuple[int, ...]:
     except ValueError:
         message = f"{text!r} is not a shape; write channels, rows and columns, such as 3,32,32"
         raise argparse.ArgumentTypeError(message) from None
+
+
+def layouts(text: str) -> str | tuple[str, ...]:
+    """`chw`, or one layout for each model, such as `chw,hwc`."""
+    found = tuple(text.split(","))
+    if not set(found) <= set(LAYOUTS) or len(found) > 2:
+        message = f"{text!r} is no layout; write chw or hwc, or both models' layouts: chw,hwc"
+        raise argparse.ArgumentTypeError(message)
+    return found[0] if len(found) == 1 else found
 
 
 def numbers(text: str) -> tuple[float, ...]:

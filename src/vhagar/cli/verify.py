@@ -6,11 +6,13 @@ Like the function `vhagar.verify`, it calls `run_engine`; `session` puts the scr
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vhagar.cli import config, gate, groups
+from vhagar.cli.conventions import add_conventions
 from vhagar.cli.types import number
-from vhagar.errors import documentation
+from vhagar.errors import InvalidInput, documentation
 
 if TYPE_CHECKING:
     from vhagar.cli.session import Outcome
@@ -58,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="also find a witness near --dataset with at least this share of the confidence: 0.9",
     )
+    groups.section(parser, groups.DATA).add_argument(
+        "--verdicts",
+        type=Path,
+        metavar="FILE",
+        help="write a table (.csv) of the inputs of --dataset: which are proven robust?",
+    )
     gate.add_gate(groups.section(parser, groups.DATA), '"upper<=5", "coverage>=0.6" or "closed"')
     groups.add_common(parser)
     groups.section(parser, groups.OUTPUT).add_argument(
@@ -67,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     groups.add_engine(parser)
     groups.add_executor(groups.section(parser, groups.SEARCH))
-    groups.add_conventions(parser)
+    add_conventions(parser)
     config.add_config(parser)
 
 
@@ -76,6 +84,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
     from vhagar.cli.session import run_session
     from vhagar.result.requirement import OF_RESULTS
 
+    if arguments.verdicts is not None and arguments.dataset is None:
+        raise InvalidInput("--verdicts is a table of the inputs of a data set: give --dataset, too")
     requirements = gate.requirements(arguments, OF_RESULTS, arguments.dataset)
     outcome = run_session(
         arguments, percent=arguments.percent, covering=True, requirements=requirements

@@ -17,9 +17,16 @@ def domain_lines(domain: Domain) -> list[str]:
     shape = " x ".join(map(str, domain.shape))
     span = f"from {domain.lower:g} to {domain.upper:g}"
     lines = [f"domain {domain}: inputs of {shape} entries {span}"]
+    if domain.features:  # whose ranges have nothing in common
+        lines = [
+            f"domain {domain}: inputs of {shape} features",
+            f"perturbed features may leave their ranges, as far as the input range, {span}",
+        ]
+        if domain.perturbed_inside:
+            lines[1] = "perturbed inputs must lie in the domain, too"
     if domain.whole:
         lines.append("all of these inputs")
-    if domain.restricted.any():
+    if domain.restricted.any() and not domain.features:
         width = float((domain.high - domain.low).mean() / domain.width)
         lines.append(
             f"the ranges of {int(domain.restricted.sum())} of {domain.size} entries are narrower; "

@@ -15,7 +15,7 @@ from vhagar.network.network import confidence, plain_conventions
 from vhagar.perturbation.quotients import with_quotients
 from vhagar.result import Witness
 from vhagar.result.evidence import change_rows
-from vhagar.result.figure import FigureData, InputPanel, input_panels, picture
+from vhagar.result.figure import FigureData, input_panel, input_panels
 from vhagar.result.figure_drawing import draw, figure
 from vhagar.result.notebook import pictures
 from vhagar.result.numbers import down, seconds, up
@@ -129,14 +129,12 @@ class LocalResult:
             return FigureData(title, *input_panels(self.witness, everywhere), None)
         sure = float(confidence(everywhere.network.forward(image[None]), everywhere.source)[0])
         words = f"classified {everywhere.source_name}\nconfidence {down(sure)}"
-        domain = everywhere.domain
-        panel = InputPanel(words, picture(image), domain.lower, domain.upper)
-        return FigureData(title, panel, None, None, None)
+        return FigureData(title, input_panel(words, [image], everywhere), None, None, None)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
         text = f"<p>{escape(str(self.problem.everywhere))}</p><p><b>{escape(str(self))}</b></p>"
-        shown = "" if self.witness is None else pictures(self.witness)
+        shown = "" if self.witness is None else pictures(self.witness, self.problem.everywhere)
         return f'<div>{text}<div style="display:flex;gap:1em">{shown}</div></div>'
 
 

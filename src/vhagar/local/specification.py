@@ -16,7 +16,6 @@ from fractions import Fraction
 
 import numpy as np
 import onnx
-import onnxruntime
 from scipy import sparse
 
 from vhagar.array_types import Array
@@ -29,6 +28,7 @@ from vhagar.local.vnnlib_2 import Second
 from vhagar.network import Network
 from vhagar.network.onnx_copy import INPUT, OUTPUT, copied, graph_around, standalone
 from vhagar.network.onnx_reader import read_model
+from vhagar.network.onnx_session import OnnxSession
 from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.user import RecordedMaps
 
@@ -218,7 +218,8 @@ class _Box:
     def _satisfies(self, x: Array) -> bool:
         """Whether a point satisfies a case both by onnxruntime and in float64."""
         first = _first(self._network)
-        y = _outputs(self._network, x)[first:]
+        session = OnnxSession(standalone(self._network).SerializeToString())
+        y = session.outputs(x.reshape(1, *self._network.input_shape))[0, first:]
         for case in self._cases:
             for values in (y, self._network.forward(x[None])[0, first:]):
                 if any(_value(form, values) > 0 for form in case.conditions):
@@ -245,19 +246,6 @@ def _rounded(value: Fraction, up: bool) -> float:
 def _value(form: Form, outputs: Array) -> Fraction:
     known = (Fraction(float(outputs[int(name[2:])])) * part for name, part in form.items() if name)
     return sum(known, start=form.get("", Fraction(0)))
-
-
-def _outputs(network: Network, x: Array) -> Array:
-    """Evaluate the network by onnxruntime."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    content = standalone(network).SerializeToString()
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    source = session.get_inputs()[0]
-    kind = np.float64 if "double" in source.type else np.float32
-    image = x.reshape(1, *network.input_shape).astype(kind)
-    return np.asarray(session.run(None, {source.name: image})[0], dtype=np.float64).reshape(-1)
 
 
 def _watched(network: Network, cases: Sequence[Case]) -> Network:

@@ -127,17 +127,8 @@ def read_model(
     with np.errstate(all="ignore"):
         whole = in_single_precision(model)
         notes = [] if whole is model else [NOTE]
-        try:
-            model, chosen = choose_output(whole, output)
-            model = with_batch(model, image_shape, layout or "chw")
-            reader = GraphReader(model)
-            input_name, shape = reader.input()
-        except InvalidNetwork:
-            # What cannot be verified anyway is the more important thing to say.
-            refusals = unsupported(model, {*TRANSLATORS, *FOLDED})
-            if refusals:
-                raise UnsupportedOperator(refusals, SUPPORTED_OPERATORS) from None
-            raise
+        reader, chosen = _one_at_a_time(whole, output, image_shape, layout or "chw")
+        model, (input_name, shape) = reader.model, reader.input()
         if layout is None:
             require_layout(shape, image_shape)
         front = convention(shape, layout or "chw", image_shape, mean, std)
@@ -164,6 +155,25 @@ def read_model(
         scores=None if own == Scores() else own,
         notes=(*notes, *reader.notes),
     )
+
+
+def _one_at_a_time(
+    whole: Any, output: str | None, image_shape: Sequence[int] | None, layout: str
+) -> tuple[GraphReader, str | None]:
+    """A reader of the model for one input at a time, and the output that holds the scores."""
+    model = whole
+    try:
+        model, chosen = choose_output(whole, output)
+        model = with_batch(model, image_shape, layout)
+        reader = GraphReader(model)
+        reader.input()
+    except InvalidNetwork:
+        # What cannot be verified anyway is the more important thing to say.
+        refusals = unsupported(model, {*TRANSLATORS, *FOLDED})
+        if refusals:
+            raise UnsupportedOperator(refusals, SUPPORTED_OPERATORS) from None
+        raise
+    return reader, chosen
 
 
 def model_shape(model: Any) -> Shape:

@@ -6,7 +6,7 @@ All methods take flat float64 batches `(batch, size)`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +19,6 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation.clipped_box import ClippedBox
 from vhagar.perturbation.domain import UNDERFLOW, Domain
 from vhagar.perturbation.formula import Formula
-from vhagar.perturbation.maps import AffineMap
 from vhagar.perturbation.ranges import Range
 from vhagar.perturbation.relaxed import (
     SPARE,
@@ -35,7 +34,8 @@ from vhagar.perturbation.relaxed import (
     constants,
     picked,
 )
-from vhagar.perturbation.support import Ball, PixelCorners, Shift, Support, SupportCorners
+from vhagar.perturbation.support import Ball, PixelCorners, Shift, SupportCorners
+from vhagar.perturbation.support_over_domain import AbstractSupport
 from vhagar.runtime.devices import Tensor
 from vhagar.solver.linear_model import Columns, LinearModel
 
@@ -44,10 +44,6 @@ TorchApply = Callable[[Tensor, Tensor], Tensor]
 
 # Largest relative error of `apply` in float64 (a handful of operations per pixel).
 ROUNDING = 2.0**-49
-# How often `a` is shared anew between a domain with rows or a zonotope and the range.
-_SHARES = 2
-# Relative changes of coefficients that are rounding errors.
-_NO_CHANGE = 1e-12
 # Pixels that are bounded at once.
 _PIXELS_AT_ONCE = 64
 
@@ -57,14 +53,13 @@ def at_least_one(pixels: Columns) -> Columns:
     return pixels if len(pixels) else np.zeros(1, dtype=np.int64)
 
 
-class AbstractPiece(ABC):
+class AbstractPiece(AbstractSupport):
     """One relation between `x` and `x_p`, with parameters in a box.
 
     Methods with an underscore are about all `x` of the input range; `support` and `relax_stage`
     restrict them to the domain where it is smaller.
     """
 
-    domain: Domain
     label: str
     # Whether `support` is the exact maximum, or only an upper bound that `split` tightens.
     exact_support: bool = True
@@ -82,8 +77,6 @@ class AbstractPiece(ABC):
     span: Range | None = None
     # The width of the span, relative to the range of all values of the parameter.
     spread: float = 0.0
-    # The piece as an affine map, before any clip by the network; None if it is not affine.
-    map: AffineMap | None = None
     # What pixels of the domain contribute to the support, where the images are clipped.
     inside: ClippedBox | None = None
     # The pixels that change independently, each by its own parameter, in order.
@@ -103,20 +96,12 @@ class AbstractPiece(ABC):
         """The perturbed inputs `(batch, size)` of `x` `(batch, size)`."""
 
     @abstractmethod
-    def image_bounds(self) -> tuple[Array, Array]:
-        """Bounds `(size,)` on every entry of `x_p`."""
-
-    @abstractmethod
     def add_rows(self, model: LinearModel, x: Columns) -> ModelImage:
         """Add rows to a mixed-integer model that tie `x_p` and the parameters to columns `x`."""
 
     @abstractmethod
     def describe(self, parameters: Array) -> dict[str, object]:
         """The parameters by name, for reports."""
-
-    @abstractmethod
-    def _support(self, a: Array, b: Array) -> Support:
-        """As `support`, without the outward rounding."""
 
     def contains(self, x: Array, x_p: Array, parameters: Array) -> Mask:
         """Whether these parameters map each `x` to its `x_p`, up to the rounding of `apply`.
@@ -228,70 +213,6 @@ class AbstractPiece(ABC):
         """
         return self, np.arange(self.domain.size)
 
-    def support(self, a: Array, b: Array) -> Support:
-        """The maximum of `a.x + b.x_p` for coefficients `(batch, size)`, never rounded down.
-
-        Over a domain that is not the whole range, the bound is the domain's support of `s` plus the
-        range's support of `(a - s, b)`, which is valid for every `s`. Rows and zonotope take their
-        part of `a` first, and what is left of it is shared anew.
-        """
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self._rounded_support(a, b)
-            if self.domain.whole:
-                return found
-            found = replace(found, x=self.domain.clipped(found.x))
-            s = self._domain_share(a, b)
-            found = self._shared_support(a, b, s, found)
-            if not self.domain.linear or self.map is not None:  # maps share all there is at once
-                return found
-            joint = self._joint_share(a, b)
-            if joint is not None:
-                s, found = joint, self._shared_support(a, b, joint, found)
-            for _ in range(_SHARES):
-                pulled = self.domain.pulled(s)
-                before, s = s, pulled + self._domain_share(a - pulled, b)
-                if (abs(s - before).max(axis=1) <= _NO_CHANGE * abs(before).max(axis=1)).all():
-                    break
-                found = self._shared_support(a, b, s, found)
-        return found
-
-    def _shared_support(self, a: Array, b: Array, s: Array, known: Support) -> Support:
-        """The bound for one part `s` of `a`, where it is better than what is known."""
-        rest = self._rest_support(a - s, b)
-        own = self.domain.support(s)
-        # Allow for the rounding of the difference and of the sum.
-        sizes = abs(a - s).sum(axis=1) * self.domain.magnitude + abs(own) + abs(rest.value)
-        value = own + rest.value + 2.0**-51 * sizes
-        # False where the value is NaN.
-        better = value < known.value
-        x = np.where(s != 0, self.domain.farthest(s), rest.x)
-        x = np.where(better[:, None], self.domain.clipped(x), known.x)
-        parameters = np.where(better[:, None], rest.parameters, known.parameters)
-        return Support(np.where(better, value, known.value), x, parameters)
-
-    def _rest_support(self, a: Array, b: Array) -> Support:
-        """A support that is valid for all inputs of the domain, without its rows and zonotope."""
-        return self._rounded_support(a, b)
-
-    def _rounded_support(self, a: Array, b: Array) -> Support:
-        """The support over all inputs of the range, rounded up."""
-        found = self._support(a, b)
-        value = found.value + self.rounding(a, b)
-        # Overflow gives no bound.
-        return Support(np.where(np.isnan(value), np.inf, value), found.x, found.parameters)
-
-    def _domain_share(self, a: Array, b: Array) -> Array:
-        """The part `s` of `a` that is bounded over the domain, not the range; any part is valid."""
-        return a
-
-    def _joint_share(self, a: Array, b: Array) -> Array | None:
-        """The part `s` from which shares are improved, if it is not that of `_domain_share`.
-
-        Where ranges are those of all inputs, `_domain_share` may leave nothing to the rows or to
-        the zonotope.
-        """
-        return None
-
     @cached_property
     def image_box(self) -> tuple[Array, Array]:
         """As `image_bounds`, for inputs in the domain, and tightened by supports."""
@@ -312,18 +233,6 @@ class AbstractPiece(ABC):
             high[some] = part.support(on_x * unit, unit).value
             low[some] = -part.support(-on_x * unit, -unit).value
         return low, high
-
-    def rounding(self, a: Array, b: Array) -> Array:
-        """A bound on how much float64 can have rounded a support down."""
-        low, high = self.image_bounds()
-        size_a, size_b = abs(a), abs(b)
-        sum_a = size_a.sum(axis=1)
-        reach = sum_a * self.domain.magnitude + size_b @ np.maximum(abs(low), abs(high))
-        # Each of the <= size + 8 additions errs by half an ulp of the sum of absolute values. A
-        # product can underflow, and so can a corner that is then multiplied by a coefficient.
-        lost = UNDERFLOW * (8 * self.domain.size + 64 + sum_a + size_b.sum(axis=1))
-        slack: Array = (2.0**-51 * (2 * self.domain.size + 16)) * reach + lost
-        return slack
 
     def project(self, parameters: Array) -> Array:
         """The nearest parameters inside the box."""

@@ -84,6 +84,11 @@ class Hexagons:
         return on if self.linear is None else on | self.linear
 
     @property
+    def undecided(self) -> AnyArray:
+        """Neurons whose ReLU depends on the input, in one copy at least."""
+        return ~(self.on | self.off)
+
+    @property
     def magnitude(self) -> AnyArray:
         """The largest absolute pre-activation in either copy, times `max(ratio, 1 / ratio)`."""
         larger = namespace(self.lower).maximum

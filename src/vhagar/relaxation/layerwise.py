@@ -158,6 +158,11 @@ class TwinBounds:
         self.hexagons[layer] = hexagons
         self.corners[layer] = Corners.of(hexagons)
 
+    def tighten(self, layer: int, found: Array) -> None:
+        """Tighten a layer by upper bounds in all directions, `(6, neurons)`; NaN proves nothing."""
+        known, proven = self.hexagons[layer], np.where(np.isnan(found), np.inf, found)
+        self.replace(layer, hexagons_of(proven, known.ratio).meet(known).tightened())
+
     def quick(self, layer: int, linear: Mask | None = None) -> Hexagons:
         """Hexagons of the outputs of stage `layer`, from the layers before it.
 

@@ -16,7 +16,7 @@ from vhagar.relaxation.first_order.hulls import Hulls
 from vhagar.relaxation.first_order.objective import FixedObjective
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import Refined, TwinBounds
-from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of, neuron_starts
+from vhagar.relaxation.starts import hexagon_directions, maxima_of, neuron_starts
 from vhagar.relaxation.twin_dual import Choice
 from vhagar.runtime.deadline import NEVER, Deadline
 
@@ -31,7 +31,7 @@ def refine_layer(bounds: TwinBounds, layer: int, deadline: Deadline = NEVER) -> 
     if layer < 1:
         return  # the first layer's supports are exact
     hexagons = bounds.hexagons[layer]
-    undecided = np.flatnonzero(~hexagons.on & ~hexagons.off)
+    undecided = np.flatnonzero(hexagons.undecided)
     if not len(undecided):
         return
     on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), undecided)
@@ -55,11 +55,10 @@ def refine_by(bounds: TwinBounds, layer: int, neurons: Index, choice: Choice) ->
     hexagons = bounds.hexagons[layer]
     on_s, on_t = neuron_starts(hexagon_directions(hexagons.ratio), len(hexagons), neurons)
     stated = StatedChoice(bounds.hexagons[:layer], choice)
-    better = bounds.bound(layer, on_s, on_t, stated).reshape(-1, len(neurons))
     found = maxima_of(hexagons)
-    found[:, neurons] = np.fmin(found[:, neurons], better)  # NaN proves nothing
+    found[:, neurons] = bounds.bound(layer, on_s, on_t, stated).reshape(-1, len(neurons))
     bounds.refined.append(Refined(layer, neurons, stated.below))
-    bounds.replace(layer, hexagons_of(found, hexagons.ratio).meet(hexagons).tightened())
+    bounds.tighten(layer, found)
 
 
 class StatedChoice:
@@ -72,7 +71,7 @@ class StatedChoice:
     def __init__(self, hexagons: list[Hexagons], choice: Choice) -> None:
         self._hexagons = hexagons
         self._choice = choice
-        self.undecided = [~known.on & ~known.off for known in hexagons]
+        self.undecided = [known.undecided for known in hexagons]
         nothing = np.zeros((0, 0), dtype=np.float32)
         self.below = [(nothing, nothing)] * len(hexagons)
 

@@ -172,7 +172,7 @@ def coverage_bars(study: StudyData) -> list[CoverageBars]:
     """Make one figure for each network under each perturbation; none without a data set."""
     known = {} if study.coverage is None else study.coverage.groups()
     groups = {
-        (group.fingerprint, group.perturbation, group.clip, group.over): group
+        (group.fingerprint, group.perturbation, group.clip, group.domain_name): group
         for group in study.groups
     }
     return [
@@ -189,7 +189,7 @@ def coverage_curves(study: StudyData) -> list[CoverageCurve]:
         text = bars.group.perturbation or ""
         numbers = tuple(map(float, _NUMBER.findall(text)))
         kind = _NUMBER.sub("#", text)
-        key = (bars.group.fingerprint, kind, bars.group.clip, bars.group.over)
+        key = (bars.group.fingerprint, kind, bars.group.clip, bars.group.domain_name)
         families.setdefault(key, []).append((numbers, bars))
     found = []
     for (fingerprint, skeleton, _, domain), members in families.items():

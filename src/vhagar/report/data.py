@@ -26,7 +26,7 @@ class Group:
     domain: Domain | None = None
 
     @property
-    def over(self) -> str:
+    def domain_name(self) -> str:
         """The domain's name; empty for all inputs."""
         return "" if self.domain is None else str(self.domain)
 
@@ -34,9 +34,9 @@ class Group:
     def label(self) -> str:
         """A label such as `mnist_conv1, occlusion(14,14,5)`."""
         if self.perturbation is None:
-            return f"{self.network}, maximal confidence{over(self.over)}"
+            return f"{self.network}, maximal confidence{over(self.domain_name)}"
         unclipped = "" if self.clip else " unclipped"
-        return f"{self.network}, {self.shown}{unclipped}{over(self.over)}"
+        return f"{self.network}, {self.shown}{unclipped}{over(self.domain_name)}"
 
     @property
     def shown(self) -> str:
@@ -138,6 +138,8 @@ class NetworkFacts:
     file: str
     classes: int
     input_shape: tuple[int, ...]
+    # How it takes an image and gives its scores, as words of a command line.
+    conventions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,6 @@ class StudyData:
     largest: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     # The file of the domain, if the questions are about one.
     domain_file: str | None = None
-    # How the networks take an image and give their scores, as words of a command line.
-    conventions: tuple[str, ...] = ()
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:

@@ -67,11 +67,12 @@ def _facts(entry: Entry, found: WitnessFigure | None) -> str:
 def reproduction(entry: Entry, study: StudyData) -> str:
     """The shell command that asks the same question again."""
     question = entry.question
-    file = study.network(entry.group).file
+    network = study.network(entry.group)
     if question.perturbation is None:
-        words = ["vhagar", "confidence", file, "--class", str(entry.source)]
+        words = ["vhagar", "confidence", network.file, "--class", str(entry.source)]
     else:
-        words = ["vhagar", "verify", file, "--perturbation", with_quotients(question.perturbation)]
+        words = ["vhagar", "verify", network.file]
+        words += ["--perturbation", with_quotients(question.perturbation)]
         words += ["--source", str(entry.source)]
         if entry.target is not None:
             words += ["--target", str(entry.target)]
@@ -81,7 +82,7 @@ def reproduction(entry: Entry, study: StudyData) -> str:
         words += ["--input-range", ",".join(map(exact, question.input_range))]
     if question.domain is not None:
         words += ["--domain", study.domain_file or f"{question.domain}.toml"]
-    words += study.conventions
+    words += network.conventions
     words += ["--timeout", f"{max(entry.seconds, 1):.0f}"]
     return shlex.join(words)
 

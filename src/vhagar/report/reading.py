@@ -38,6 +38,7 @@ def read_store(path: str | Path) -> StudyData:
 
 
 def _study(store: Store) -> StudyData:
+    study = store.study()
     networks = {
         row["fingerprint"]: NetworkFacts(
             row["name"],
@@ -45,6 +46,7 @@ def _study(store: Store) -> StudyData:
             Path(row["path"]).name,
             row["classes"],
             tuple(json.loads(row["input_shape"])),
+            _conventions(study, row["path"]),
         )
         for row in store.rows("networks")
     }
@@ -57,7 +59,6 @@ def _study(store: Store) -> StudyData:
         _entry(row, store.question(row), networks[row["network"]], runs, targets, witnesses, events)
         for row in problems
     ]
-    study = store.study()
     neighbours = read_neighbours(store, {entry.number: entry.witness for entry in entries})
     return StudyData(
         study.name or Path(store.path).stem,
@@ -71,7 +72,6 @@ def _study(store: Store) -> StudyData:
         store.coverage(),
         store.largest(),
         None if study.domain is None else Path(study.domain).name,
-        _conventions(study),
     )
 
 
@@ -106,15 +106,16 @@ def _entry(
     )
 
 
-def _conventions(study: Study) -> tuple[str, ...]:
-    """The study's input and output conventions, as options of a command."""
+def _conventions(study: Study, path: str) -> tuple[str, ...]:
+    """A network's input and output conventions, as options of a command."""
+    layout = dict(zip(study.networks, study.layouts, strict=True)).get(path)
     words: list[str] = []
     for name in ("layout", "image_shape", "mean", "std", "output", "threshold"):
-        value = getattr(study, name)
+        value = layout if name == "layout" else getattr(study, name)
         if value is not None:
             text = value if isinstance(value, str) else _numbers(value)
             words.append(f"--{name.replace('_', '-')}={text}")
-    return tuple(words)
+    return (*words, "--argmin") if study.argmin else tuple(words)
 
 
 def _numbers(value: float | Sequence[float]) -> str:

@@ -181,7 +181,7 @@ def _target(entry: Entry) -> str:
 
 def _class(entry: Entry) -> str:
     """`class 2`, or `class 2 in the domain NAME`."""
-    within = f" in the domain {entry.group.over}" if entry.group.over else ""
+    within = f" in the domain {entry.group.domain_name}" if entry.group.domain_name else ""
     return f"class {_name(entry, entry.source)}{within}"
 
 

@@ -154,7 +154,7 @@ def _maps(study: StudyData) -> Iterator[Map]:
         square = _square(entry)
         if square is not None:
             kind, row, column, width = square
-            key = (entry.group.fingerprint, kind + over(entry.group.over), entry.source)
+            key = (entry.group.fingerprint, kind + over(entry.group.domain_name), entry.source)
             kinds[key].append((entry, row, column, width))
     for (fingerprint, kind, source), found in kinds.items():
         if len({(row, column) for _, row, column, _ in found}) < 2:

@@ -27,7 +27,7 @@ def table_rows(study: StudyData) -> list[list[Cell]]:
             rows.append(
                 [
                     *(entry.number, entry.group.network, entry.question.perturbation),
-                    entry.group.over or None,
+                    entry.group.domain_name or None,
                     *(entry.source, each.target, each.lower),
                     each.upper if finite else None,
                     each.gap if finite else None,

@@ -87,7 +87,7 @@ def _side(counts: CoverageCounts | None) -> str:
 
 def _pairs(found: ModelComparison) -> str:
     parts = [
-        f"<article><h3>{text(f'{pair.first.shown}{over(pair.first.over)}')}</h3>{paragraph(pair.sentence)}"
+        f"<article><h3>{text(f'{pair.first.shown}{over(pair.first.domain_name)}')}</h3>{paragraph(pair.sentence)}"
         f'<div class="three">{figure(pair)}</div></article>'
         for pair in found.pairs
     ]

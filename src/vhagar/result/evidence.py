@@ -9,11 +9,19 @@ from vhagar.perturbation import Domain
 from vhagar.perturbation.quotients import with_quotients
 from vhagar.problem import Problem
 from vhagar.result.numbers import counted, down, share, up
-from vhagar.result.values import Coverage, CoverageCounts, Estimate, PlausibleWitness
+from vhagar.result.values import (
+    Coverage,
+    CoverageCounts,
+    CoverageRows,
+    Estimate,
+    PlausibleWitness,
+)
 from vhagar.result.witness import Witness
 
 # Features whose changes are printed.
 _MOST_CHANGES = 12
+# Inputs of a data set that are named.
+_MOST_INPUTS = 10
 
 
 def witness_words(witness: Witness, problem: Problem) -> str:
@@ -51,11 +59,11 @@ def feature_changes(witness: Witness, domain: Domain) -> list[int]:
     return [k for k in np.argsort(-size, kind="stable").tolist() if size[k] > 0]
 
 
-def nearest_words(found: Neighbour, problem: Problem) -> str:
-    """The input of the data set that is nearest to the witness."""
+def nearest_words(found: Neighbour, problem: Problem, to: str = "the witness") -> str:
+    """The input of the data set that is nearest to a witness."""
     label = "" if found.label is None else f", labelled {problem.class_name(found.label)},"
     return (
-        f"input {found.row} of the data set{label} is nearest to the witness; entries differ by "
+        f"input {found.row} of the data set{label} is nearest to {to}; entries differ by "
         f"{100 * found.distance:.3g} % of their ranges (root mean square)"
     )
 
@@ -65,7 +73,7 @@ def plausible_rows(found: PlausibleWitness, problem: Problem) -> list[tuple[str,
     return [
         ("near", f"near the data, {witness_words(found.witness, problem)}"),
         *change_rows(found.witness, problem),
-        ("nearest", nearest_words(found.nearest, problem)),
+        ("nearest", nearest_words(found.nearest, problem, "the witness near the data")),
     ]
 
 
@@ -106,6 +114,21 @@ def coverage_words(coverage: Coverage, source: str) -> str:
     return counts_words(counts, whole, "", coverage.correct) + outside_words(outside)
 
 
+def which_words(rows: CoverageRows) -> str:
+    """Name the inputs that are not proven robust, of each kind that has only a few."""
+    kinds = (
+        ("attacked", rows.attackable),
+        ("undecided", rows.unknown),
+        ("outside of the domain", rows.outside),
+    )
+    found = [
+        f"{'input' if len(places) == 1 else 'inputs'} {', '.join(map(str, places))} ({kind})"
+        for kind, places in kinds
+        if 0 < len(places) <= _MOST_INPUTS
+    ]
+    return f"{'; '.join(found)}; the first input is 0" if found else ""
+
+
 def outside_words(outside: int) -> str:
     """How many inputs of a data set the bound says nothing about; nothing if there are none."""
     verb = "lies" if outside == 1 else "lie"
@@ -125,7 +148,8 @@ def counts_words(
     if correct is None:
         return words
     part = _part(correct.robust, correct)
-    return f"{words}; of the {correct.inputs} classified correctly, {part}"
+    verb = "is" if correct.robust == 1 else "are"
+    return f"{words}; of the {correct.inputs} classified correctly, {part} {verb} proven robust"
 
 
 def _part(number: int, counts: CoverageCounts) -> str:
@@ -158,13 +182,15 @@ def estimate_words(estimate: Estimate, source: str) -> str:
     )
 
 
-def domain_words(domain: Domain) -> str:
-    """A domain in one sentence."""
+def domain_words(domain: Domain, fingerprint: bool = False) -> str:
+    """A domain in one sentence; with its fingerprint, to compare with a certificate's."""
     narrowed = int(domain.restricted.sum())
-    found = f"{domain}, which narrows the range of {narrowed} of {domain.size} entries"
+    entries = "features" if domain.features else "entries"
+    found = f"{domain}, which narrows the range of {narrowed} of {domain.size} {entries}"
     found = "; ".join([found, *_condition_words(domain)])
     leave = "must lie in it, too" if domain.perturbed_inside else "may leave it"
-    return f"{found}; perturbed inputs {leave}; its numbers have SHA-256 {domain.fingerprint}"
+    known = f"; its numbers have SHA-256 {domain.fingerprint}" if fingerprint else ""
+    return f"{found}; perturbed inputs {leave}{known}"
 
 
 def _condition_words(domain: Domain) -> list[str]:

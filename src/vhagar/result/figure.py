@@ -7,6 +7,7 @@ tested.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -109,8 +110,27 @@ def input_panels(
     """Build the panels of the witness, its image and their difference; None for a missing one."""
     if witness is None:
         return None, None, None
-    # One scale for both: without clipping the perturbed input may leave the domain.
     inputs = [witness.x] if witness.x_p is None else [witness.x, witness.x_p]
+    title = f"classified {problem.source_name}\nconfidence {down(witness.confidence)}"
+    first = input_panel(title, inputs, problem)
+    if witness.x_p is None or witness.margin is None:
+        return first, None, None
+    fate = "an exact tie with" if witness.tie else "classified"
+    title = f"perturbed: {fate} {problem.class_name(witness.target)}\nmargin {down(witness.margin)}"
+    second = replace(first, title=title, values=picture(_in_range(witness.x_p, problem)))
+    change = largest_change(second.values - first.values)
+    most = float(abs(change).max())
+    part = f"{100 * most:.3g} % of a range" if has_units(problem.domain) else f"{most:.3g}"
+    title = f"difference\nlargest change {part}"
+    low, high = -(most or 1.0), most or 1.0
+    return first, second, replace(first, title=title, values=change, low=low, high=high)
+
+
+def input_panel(title: str, inputs: Sequence[Array], problem: Problem) -> InputPanel:
+    """Build the panel of the first input, on a scale that all of them fit into.
+
+    Without clipping, a perturbed input may leave the input range.
+    """
     shown = [_in_range(x, problem) for x in inputs]
     ends = problem.domain.lower, problem.domain.upper
     about: tuple[str, tuple[str, ...]] = InputPanel.entries, ()
@@ -118,18 +138,7 @@ def input_panels(
         ends, about = (0.0, 1.0), ("part of the feature's range", problem.domain.features)
     low = min(ends[0], *(float(array.min()) for array in shown))
     high = max(ends[1], *(float(array.max()) for array in shown))
-    title = f"classified {problem.source_name}\nconfidence {down(witness.confidence)}"
-    first = InputPanel(title, picture(shown[0]), low, high, *about)
-    if witness.x_p is None or witness.margin is None:
-        return first, None, None
-    fate = "an exact tie with" if witness.tie else "classified"
-    title = f"perturbed: {fate} {problem.class_name(witness.target)}\nmargin {down(witness.margin)}"
-    second = InputPanel(title, picture(shown[1]), low, high, *about)
-    change = largest_change(picture(shown[1]) - picture(shown[0]))
-    most = float(abs(change).max())
-    part = f"{100 * most:.3g} % of a range" if has_units(problem.domain) else f"{most:.3g}"
-    title = f"difference\nlargest change {part}"
-    return first, second, InputPanel(title, change, -(most or 1.0), most or 1.0, *about)
+    return InputPanel(title, picture(shown[0]), low, high, *about)
 
 
 def has_units(domain: Domain) -> bool:

@@ -12,7 +12,8 @@ from vhagar.array_types import Array
 from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.png import data_uri
 from vhagar.problem import Problem
-from vhagar.result.figure import largest_change, picture
+from vhagar.result.evidence import coverage_words, feature_changes
+from vhagar.result.figure import has_units, largest_change, picture
 from vhagar.result.numbers import down, gap, interval
 from vhagar.result.timeline import BoundsOverTime
 from vhagar.result.values import AbstractResult
@@ -20,6 +21,7 @@ from vhagar.result.witness import Witness
 from vhagar.result.words import final_sentence, outcome
 
 _MOST_TARGETS = 12
+_MOST_FEATURES = 40
 # For light and dark notebooks alike.
 _COLOURS = (
     "--ink:currentColor;--muted:#808a96;--grid:#80808040;"
@@ -36,11 +38,14 @@ def result_html(result: AbstractResult) -> str:
         f"<p><b>{escape(final_sentence(result))}</b></p>",
         f"<p>{head}; gap {escape(gap(result.lower, result.upper))}</p>",
     ]
+    if result.coverage is not None:
+        words = coverage_words(result.coverage, result.problem.source_name)
+        parts.append(f"<p>data set: {escape(words)}</p>")
     if math.isfinite(result.upper):
         parts.append(f"<p><small>upper end: {escape(result.kind.value)}</small></p>")
     row = _over_time(result)
     if result.witness is not None:
-        row += pictures(result.witness)
+        row += pictures(result.witness, result.problem)
     parts.append(f'<div style="display:flex;flex-wrap:wrap;gap:1em;{_COLOURS}">{row}</div>')
     if len(result.targets) > 1:
         parts.append(_targets(result))
@@ -66,11 +71,14 @@ def _over_time(result: AbstractResult) -> str:
     return f'<div style="width:26em">{drawing.svg()}</div>'
 
 
-def pictures(witness: Witness) -> str:
-    """The witness, its image and their difference, side by side."""
+def pictures(witness: Witness, problem: Problem) -> str:
+    """The witness, its image and their difference, side by side; features are a table."""
+    if has_units(problem.domain):
+        return _features(witness, problem)
     shown = [("input", witness.x, f"confidence {down(witness.confidence)}")]
     if witness.x_p is not None:
-        shown.append(("perturbed", witness.x_p, f"classified {witness.target}"))
+        name = problem.class_name(witness.target)
+        shown.append(("perturbed", witness.x_p, f"classified {name}"))
     low = min(0.0, *(float(x.min()) for _, x, _ in shown))
     high = max(1.0, *(float(x.max()) for _, x, _ in shown))
     images = []
@@ -82,6 +90,24 @@ def pictures(witness: Witness) -> str:
         reach = float(abs(change).max())
         images.append(_image("difference", diverging_pixels(change, reach), f"up to {reach:.3g}"))
     return "".join(images)
+
+
+def _features(witness: Witness, problem: Problem) -> str:
+    """The features of a witness before and after, those that change in bold."""
+    changed = set(feature_changes(witness, problem.domain))
+    heads = ["feature", f"input: confidence {down(witness.confidence)}"]
+    columns = [witness.x.reshape(-1)]
+    if witness.x_p is not None:
+        heads.append(f"perturbed: classified {problem.class_name(witness.target)}")
+        columns.append(witness.x_p.reshape(-1))
+    rows = ["".join(f"<th>{escape(head)}</th>" for head in heads)]
+    for k, name in enumerate(problem.domain.features[:_MOST_FEATURES]):
+        cells = [escape(name), *(f"{values[k]:.6g}" for values in columns)]
+        mark = "b" if k in changed else "span"
+        rows.append("".join(f"<td><{mark}>{cell}</{mark}></td>" for cell in cells))
+    more = len(problem.domain.features) - _MOST_FEATURES
+    rows += [f"<td>and {more} more</td>"] if more > 0 else []
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 def _flat(values: Array) -> Array:
@@ -101,7 +127,7 @@ def _targets(result: AbstractResult) -> str:
     ranked = sorted(result.targets.items(), key=lambda item: (-item[1].upper, -item[1].lower))
     rows = "".join(
         "<tr><td>to {}</td><td>{}</td><td>{}</td></tr>".format(
-            target, *interval(known.lower, known.upper)
+            escape(result.problem.class_name(target)), *interval(known.lower, known.upper)
         )
         for target, known in ranked[:_MOST_TARGETS]
     )

@@ -93,6 +93,20 @@ class CoverageCounts:
 
 
 @dataclass(frozen=True)
+class CoverageRows:
+    """Which inputs these are: places in the data set, from 0, in ascending order.
+
+    All are classified as the source class. `unknown` are those with neither a proof nor a witness,
+    and `outside` those outside of the problem's domain.
+    """
+
+    robust: tuple[int, ...]
+    attackable: tuple[int, ...]
+    unknown: tuple[int, ...]
+    outside: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Coverage:
     """What a result says about a data set (see `vhagar.coverage`).
 
@@ -100,7 +114,8 @@ class Coverage:
     as the source class; `correct` counts those of them whose label agrees, and is None without
     labels. `largest` is the largest confidence among the classified inputs, rounded down: a bound
     above it says nothing about this data. Inputs of the source class outside the problem's domain
-    are in none of these counts; `outside` counts them.
+    are in none of these counts; `outside` counts them. `rows` says which inputs are counted; it is
+    None in the store of a sweep, which keeps the counts only.
     """
 
     inputs: int
@@ -109,13 +124,18 @@ class Coverage:
     largest: float
     seconds: float
     outside: int = 0
+    rows: CoverageRows | None = None
 
 
 def coverage_of_plain(values: Mapping[str, Any]) -> Coverage:
-    """Read what `dataclasses.asdict` has made of a coverage; earlier versions had no `outside`."""
-    correct = values["correct"]
-    found = {**values, "classified": CoverageCounts(**values["classified"])}
-    return Coverage(**{**found, "correct": None if correct is None else CoverageCounts(**correct)})
+    """Read what `dataclasses.asdict` has made of a coverage; earlier versions had fewer fields."""
+    correct, rows = values["correct"], values.get("rows")
+    parts = {
+        "classified": CoverageCounts(**values["classified"]),
+        "correct": None if correct is None else CoverageCounts(**correct),
+        "rows": rows and CoverageRows(**{name: tuple(places) for name, places in rows.items()}),
+    }
+    return Coverage(**{**values, **parts})
 
 
 @dataclass(frozen=True)

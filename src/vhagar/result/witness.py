@@ -18,14 +18,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from vhagar.array_types import Array
-from vhagar.errors import VhagarError
 from vhagar.network import onnx_bytes
 from vhagar.network.network import confidence
+from vhagar.network.onnx_session import OnnxSession
 from vhagar.perturbation import AbstractPiece
 from vhagar.perturbation.perturbed_inside import image_is_exact, on_grid, pairs_inside
 from vhagar.problem import Problem
@@ -265,34 +264,17 @@ class WitnessCheck:
         )
 
     def _float32_confidence(self, x: Array, label: int) -> float:
-        kind = np.float64 if "double" in self._session_input.type else np.float32
         network, convention = self._problem.network, self._problem.network.convention
         image = x.reshape(1, *network.input_shape) if convention is None else convention.to_model(x)
-        (scores,) = self._session.run(None, {self._session_input.name: image.astype(kind)})
-        flat = np.asarray(scores, dtype=np.float64).reshape(1, -1)
-        if flat.shape[1] != network.classes or not np.isfinite(flat).all():
+        scores = self._session.outputs(image)
+        if scores.shape[1] != network.classes or not np.isfinite(scores).all():
             return -np.inf
-        return float(confidence(flat, label)[0])
+        return float(confidence(scores, label)[0])
 
     @cached_property
-    def _session(self) -> Any:
-        onnxruntime = _import_onnxruntime()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4
+    def _session(self) -> OnnxSession:
         network = self._problem.network
-        model = network.model if network.model is not None else onnx_bytes(network)
-        try:
-            return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime raises error classes of its own
-            raise VhagarError(
-                "onnxruntime cannot load the model, so no witness can be checked; if it is in "
-                f"another precision, export it in float32: {error}"
-            ) from error
-
-    @cached_property
-    def _session_input(self) -> Any:
-        return self._session.get_inputs()[0]
+        return OnnxSession(onnx_bytes(network) if network.model is None else network.model)
 
     def _shaped(self, x: Array) -> Array:
         return x.reshape(self._problem.network.input_shape)
@@ -316,14 +298,3 @@ class RestoredCheck:
             return self._check(target, x)
         piece_index, x, parameters = self._restore.witness(piece_index, x, parameters)
         return self._check(target, x, piece_index, parameters)
-
-
-def _import_onnxruntime() -> Any:
-    """Import onnxruntime, which is late: Ctrl-C meanwhile is Ctrl-C and no failed import."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
-        raise
-    return onnxruntime

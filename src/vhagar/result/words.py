@@ -14,6 +14,7 @@ from vhagar.result.evidence import (
     nearest_words,
     plausible_rows,
     uncovered_words,
+    which_words,
     witness_words,
 )
 from vhagar.result.numbers import counted, down, gap, interval, percent, seconds, span, up
@@ -110,21 +111,13 @@ def summary(result: AbstractResult) -> str:
 
 
 def details(result: AbstractResult) -> list[tuple[str, str]]:
-    """List the evidence for the answer as labelled lines."""
+    """List the evidence for the answer as labelled lines: data and witnesses first."""
     problem = result.problem
-    rows = [("upper", result.kind.value)] if math.isfinite(result.upper) else []
-    if result.percent is not None and result.max_confidence is not None:
-        reference = result.max_confidence
-        largest = f"the maximal confidence in class {problem.source_name}"
-        known = span(reference.lower, reference.upper)
-        rows.append(("percent", f"{percent(*result.percent)} of {largest}, which is {known}"))
-    if problem.perturbation is not None:
-        rows += _vacuous_rows(result)
-        rows += _probability_rows(result.upper)
-    if result.coverage is not None:
-        rows.append(("coverage", coverage_words(result.coverage, problem.source_name)))
-        if result.coverage.largest <= result.upper:
-            rows.append(("note", uncovered_words(result.coverage, result.upper)))
+    data = _data_rows(result)
+    about_data = any(label == "note" for label, _ in data)
+    # What says nothing about the data says nothing: one such note is enough.
+    rows = [] if problem.perturbation is None or about_data else _vacuous_rows(result)
+    rows += data
     if result.witness is not None:
         rows.append(("witness", witness_words(result.witness, problem)))
         rows += change_rows(result.witness, problem)
@@ -132,8 +125,18 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
         rows.append(("nearest", nearest_words(result.nearest, problem)))
     if result.plausible is not None:
         rows += plausible_rows(result.plausible, problem)
+    if problem.perturbation is not None:
+        rows += _probability_rows(result.upper)
+    if result.percent is not None and result.max_confidence is not None:
+        reference = result.max_confidence
+        largest = f"the maximal confidence in class {problem.source_name}"
+        known = span(reference.lower, reference.upper)
+        rows.append(("percent", f"{percent(*result.percent)} of {largest}, which is {known}"))
+    if math.isfinite(result.upper):
+        rows.append(("upper", result.kind.value))
     if not problem.domain.whole:
-        rows.append(("domain", domain_words(problem.domain)))
+        proved = result.certificate is not None
+        rows.append(("domain", domain_words(problem.domain, fingerprint=proved)))
     if problem.map_fingerprint is not None:
         rows.append(("map", f"its numbers have SHA-256 {problem.map_fingerprint}"))
     if result.certificate is not None:
@@ -144,7 +147,36 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
     if result.estimate is not None:
         rows.append(("mean", estimate_words(result.estimate, problem.source_name)))
     rows += [("note", note) for note in result.notes]
+    advice = _advice(result)
+    return [*rows, ("next", advice)] if advice else rows
+
+
+def _data_rows(result: AbstractResult) -> list[tuple[str, str]]:
+    """What the bound says of a data set, if one was given."""
+    covered = result.coverage
+    if covered is None:
+        return []
+    rows = [("coverage", coverage_words(covered, result.problem.source_name))]
+    which = "" if covered.rows is None else which_words(covered.rows)
+    rows += [("which", which)] if which else []
+    if covered.largest <= result.upper:
+        rows.append(("note", uncovered_words(covered, result.upper)))
     return rows
+
+
+def _advice(result: AbstractResult) -> str:
+    """What can be done about a bound that says nothing, and about inputs that are undecided."""
+    covered, found = result.coverage, []
+    if result.problem.perturbation is None:
+        return ""
+    if _vacuous_rows(result) or (covered is not None and covered.largest <= result.upper):
+        single = " a single target," if len(result.problem.targets) > 1 else ""
+        time = " more time," if result.status is Status.TIMEOUT else ""
+        ways = f"{time}{single} a smaller perturbation or a domain".removeprefix(" ")
+        found.append(f"{ways} can lower the bound")
+    if covered is not None and covered.classified.unknown:
+        found.append("vhagar local decides one input at a time")
+    return "; ".join(found)
 
 
 def sufficient_probability(upper: float) -> float:

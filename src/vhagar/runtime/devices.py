@@ -17,6 +17,9 @@ from vhagar.runtime.cores import available_cores
 if TYPE_CHECKING:
     from scipy import sparse
 
+# Memory of one part of the work on a CPU.
+_CPU_BYTES = 2**28
+
 # torch is imported only when needed, because that takes a second; so tensors have no static type.
 Tensor = Any
 _T = TypeVar("_T")
@@ -131,6 +134,15 @@ def full_precision() -> Iterator[None]:
         yield
     finally:
         matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+def memory_for(device: Any) -> int:
+    """Bytes of memory that one part of the work may use."""
+    torch = require_torch()
+    if device.type != "cuda":
+        return _CPU_BYTES
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(0.5 * free)
 
 
 def in_parts(count: int, at_once: int, work: Callable[[int, int], _T]) -> list[_T]:

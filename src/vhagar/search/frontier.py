@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 from vhagar.problem import Target
@@ -13,6 +12,7 @@ from vhagar.relaxation.lp.decisions import Decision
 from vhagar.search.cover import Cover
 from vhagar.search.node import Closed, Node, Region
 from vhagar.search.node_solver import Explored
+from vhagar.search.open_heaps import OpenHeaps
 from vhagar.search.spill import Spill
 
 # Most nodes of a task.
@@ -30,16 +30,6 @@ class _Lent:
     nodes: list[Node] = field(default_factory=list)
     unreported: list[Node] = field(default_factory=list)
     held: dict[Target, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """How many open nodes of a target are in memory at most; each takes one to three kilobytes."""
-
-    nodes: int = 50_000
-
-
-IN_MEMORY = InMemory()
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +55,7 @@ class Frontier:
     def __init__(
         self, nodes: Iterable[Node], closed: Iterable[Node] = (), keeps_closed: bool = False
     ) -> None:
-        # A heap for each target: its bound is its best node's, however many there are.
-        self._open: dict[Target, list[Node]] = {}
-        # Beyond a limit, the nodes with the smallest bounds are on disk.
-        self._spilled: dict[Target, Spill] = {}
-        self._count = 0
-        for node in nodes:
-            self._push(node)
+        self._open = OpenHeaps(nodes)
         self._in_flight: dict[int, list[Node]] = {}
         self._lent: dict[int, _Lent] = {}
         self._closed = Closed()
@@ -87,53 +71,17 @@ class Frontier:
 
     def __len__(self) -> int:
         """How many nodes are open and with no worker."""
-        return self._count
-
-    def _push(self, node: Node) -> None:
-        target = node.region.target
-        heap = self._open.setdefault(target, [])
-        heapq.heappush(heap, node)
-        self._count += 1
-        if len(heap) > IN_MEMORY.nodes:
-            self._spill(target, heap)
-
-    def _spill(self, target: Target, heap: list[Node]) -> None:
-        """Put the worse half of a target's nodes on disk."""
-        heap.sort()
-        half = len(heap) // 2
-        if self._spilled.setdefault(target, Spill()).store(heap[half:]):
-            del heap[half:]
-
-    def _refill(self, everything: bool = False) -> None:
-        """Read nodes from disk that are better than all in memory, or all there are."""
-        for target, spill in self._spilled.items():
-            heap = self._open.setdefault(target, [])
-            while len(spill) and (everything or not heap or spill.upper > heap[0].upper):
-                for node in spill.take_best():
-                    heapq.heappush(heap, node)
-
-    def _pop(self, known: Mapping[Target, float]) -> Node:
-        """The best node of the target with the largest bound; among equals that of the younger."""
-        self._refill()
-        self._count -= 1
-        heaps = {target: heap for target, heap in reversed(self._open.items()) if heap}
-
-        def first(target: Target) -> tuple[float, Node]:
-            best = heaps[target][0]
-            alone = self.roots_as_they_are and not best.decisions
-            return -min(best.upper, math.inf if alone else known.get(target, math.inf)), best
-
-        return heapq.heappop(heaps[min(heaps, key=first)])
+        return len(self._open)
 
     def _pop_all(self, count: int) -> list[Node]:
         """So many of the best nodes, or all there are."""
-        known = self.known_elsewhere() if len(self._open) > 1 else {}
-        return [self._pop(known) for _ in range(min(count, len(self)))]
+        known = self.known_elsewhere() if self._open.target_count > 1 else {}
+        return [self._open.pop(known, self.roots_as_they_are) for _ in range(min(count, len(self)))]
 
     def has_any(self, kind: Callable[[Node], bool], at_work: bool = False) -> bool:
         """Whether nodes of a kind are open, or workers have some, where those count, too."""
         taken = self._in_flight.values() if at_work else ()
-        return any(kind(node) for nodes in (*self._open.values(), *taken) for node in nodes)
+        return any(map(kind, chain(self._open.in_memory(), *taken)))
 
     @property
     def in_flight(self) -> bool:
@@ -155,19 +103,13 @@ class Frontier:
         others = [node for node in best[1:] if node.maker != worker]
         ordered = [best[0], *own, *others]  # the very best is never left behind
         for node in ordered[count:]:
-            self._push(node)
+            self._open.push(node)
         self._in_flight[worker] = ordered[:count]
         return ordered[:count]
 
     def cap_roots(self, upper_of: Callable[[Target], float]) -> None:
         """Lower the bounds of open roots to what is known of their targets from elsewhere."""
-        for target, heap in self._open.items():
-            upper = upper_of(target)
-            heap[:] = [
-                node if node.decisions else replace(node, upper=min(node.upper, upper))
-                for node in heap
-            ]
-            heapq.heapify(heap)
+        self._open.cap_roots(upper_of)
 
     def take_share(self, worker: int, workers: int) -> list[Node]:
         """The best nodes, and a fair share only while there are few, so that nobody starves."""
@@ -175,38 +117,27 @@ class Frontier:
 
     def take_alike(self, worker: int) -> list[Node]:
         """Take the best node, and all others of its piece that were bounded in as many rounds."""
-        self._refill(everything=True)
+        self._open.refill(everything=True)
         (best,) = self._pop_all(1)
 
         def alike(node: Node) -> bool:
             return (node.region.piece_index, node.rounds) == (best.region.piece_index, best.rounds)
 
-        taken = self._in_flight[worker] = [best, *self._take_all(alike)]
+        taken = self._in_flight[worker] = [best, *self._open.take_all(alike)]
         return taken
 
     def take_piece(self, worker: int, piece_index: int) -> list[Node]:
         """All open nodes of a piece."""
-        self._refill(everything=True)
-        taken = self._take_all(lambda node: node.region.piece_index == piece_index)
+        self._open.refill(everything=True)
+        taken = self._open.take_all(lambda node: node.region.piece_index == piece_index)
         if taken:
             self._in_flight[worker] = taken
         return taken
 
     def take_some(self, worker: int, wanted: Callable[[Node], bool], count: int) -> list[Node]:
         """Take so many of the best wanted nodes that are in memory, whatever else is better."""
-        every = (node for heap in self._open.values() for node in heap if wanted(node))
-        best = set(heapq.nsmallest(count, every))
-        taken = self._in_flight[worker] = self._take_all(best.__contains__)
-        return taken
-
-    def _take_all(self, wanted: Callable[[Node], bool]) -> list[Node]:
-        """Take all wanted nodes that are in memory."""
-        taken: list[Node] = []
-        for heap in self._open.values():
-            taken += filter(wanted, heap)
-            heap[:] = [node for node in heap if not wanted(node)]
-            heapq.heapify(heap)
-        self._count -= len(taken)
+        best = set(heapq.nsmallest(count, filter(wanted, self._open.in_memory())))
+        taken = self._in_flight[worker] = self._open.take_all(best.__contains__)
         return taken
 
     def best_of(self, worker: int) -> tuple[float, float]:
@@ -215,7 +146,7 @@ class Frontier:
         Nodes on disk have smaller ones, and those that were lent do not count.
         """
         made = others = 0.0
-        for node in chain(*self._open.values(), *self._in_flight.values()):
+        for node in chain(self._open.in_memory(), *self._in_flight.values()):
             if node.maker == worker:
                 made = max(made, node.upper)
             else:
@@ -224,8 +155,7 @@ class Frontier:
 
     def best(self) -> float:
         """The largest bound of an open node that no worker has."""
-        in_memory = max((heap[0].upper for heap in self._open.values() if heap), default=0.0)
-        return max([in_memory, *(spill.upper for spill in self._spilled.values())])
+        return max(self._open.uppers().values(), default=0.0)
 
     def lend(
         self, worker: int, count: int, reserve: int, above: float, suitable: Container[Region]
@@ -242,7 +172,7 @@ class Frontier:
             wanted = node.upper > above and node.region.whole in suitable
             (taken if wanted else left).append(node)
         for node in left:
-            self._push(node)
+            self._open.push(node)
         if taken:
             lent = self._lent.setdefault(worker, _Lent())
             lent.nodes += taken
@@ -267,7 +197,7 @@ class Frontier:
             self._in_flight[worker] = explored.open
         else:
             for node in explored.open:
-                self._push(node)
+                self._open.push(node)
         self._closed.merge(explored.closed)
         if self._cover is not None:
             self._cover.add(explored.closed.nodes)
@@ -275,9 +205,7 @@ class Frontier:
 
     def close(self, target: Target) -> None:
         """Close all open nodes of a target with the bounds they have."""
-        nodes, spill = self._open.pop(target, []), self._spilled.pop(target, Spill())
-        self._count -= len(nodes) + len(spill)
-        for node in chain(nodes, spill):
+        for node in self._open.take_target(target):
             self._close(node)
 
     def _close(self, node: Node) -> None:
@@ -290,10 +218,10 @@ class Frontier:
 
         Nodes that a worker was lent count as they were when it got them.
         """
-        heaps, taken = self._open.values(), self._in_flight.values()
+        taken = self._in_flight.values()
         lent = (held.nodes for held in self._lent.values())
-        found = [node for nodes in (*heaps, *taken, *lent) for node in nodes]
-        opened = OpenNodes(found, tuple(self._spilled.values()))
+        found = [*chain(self._open.in_memory(), *taken, *lent)]
+        opened = OpenNodes(found, self._open.on_disk)
         return opened, [] if self._cover is None else list(self._cover.nodes())
 
     def abandon(self, worker: int) -> None:
@@ -304,19 +232,16 @@ class Frontier:
         lent = self._lent.pop(worker, _Lent())
         whole = {(node.region.whole, node.decisions) for node in lent.nodes}
         if whole:
-            self._take_all(lambda node: _is_within(node, whole))
+            self._open.take_all(lambda node: _is_within(node, whole))
         for node in self._in_flight.pop(worker, []) + lent.nodes:
             if not _is_within(node, whole):
-                self._push(node)
+                self._open.push(node)
 
     def uppers(self, targets: Iterable[Target]) -> dict[Target, float]:
         """Each target's bound: the largest of its nodes, open, in flight or closed."""
         uppers = {target: self._closed.uppers.get(target, 0.0) for target in targets}
-        for target, heap in self._open.items():
-            if heap:
-                uppers[target] = max(uppers[target], heap[0].upper)
-        for target, spill in self._spilled.items():
-            uppers[target] = max(uppers[target], spill.upper)
+        for target, upper in self._open.uppers().items():
+            uppers[target] = max(uppers[target], upper)
         for lent in self._lent.values():
             for target, upper in lent.held.items():
                 uppers[target] = max(uppers[target], upper)

@@ -233,14 +233,13 @@ class Frontiers:
         self.ceiling.frontier.abandon(name)
         self._slopes.frontier.abandon(name)
 
-    def _record(self, explored: Explored, kind: SearchKind) -> None:
+    def _record(self, report: Explored | InputsReport, kind: SearchKind) -> None:
         """Record proofs before bounds are announced, so that Ctrl-C leaves no claim unproven."""
         if self._tree is not None:
-            self._tree.add(explored.logged, kind)
+            self._tree.add(report.logged, kind)
 
     def _record_boxes(self, report: InputsReport) -> None:
-        if self._tree is not None:
-            self._tree.add(report.logged, SearchKind.BOXES)
+        self._record(report, SearchKind.BOXES)
 
     def split_inputs(self, seconds: float) -> bool:
         """Halve boxes of inputs for about `seconds`; return whether there were any to halve."""
@@ -273,9 +272,8 @@ class Frontiers:
 
     def announce(self, kind: BoundKind = BoundKind.TWIN) -> None:
         """Offer all bounds; `kind` is that of the bounds that have become better."""
-        uppers = self.signs.uppers(self._run.problem.search_targets)
         restore = self._run.reduced.restore
-        for target, upper in uppers.items():
+        for target, upper in self._sign_uppers().items():
             known = min(restore.upper(upper), self.ceiling.upper)
             self._run.interval.offer_upper(target, known, kind)
         for target, upper in self._slopes.uppers().items():
@@ -288,8 +286,9 @@ class Frontiers:
 
     def _known_upper(self, target: int | None) -> float:
         """A target's bound without the search by slopes."""
-        found = self.signs.uppers(self._run.problem.search_targets)[target]
-        return min(found, self.ceiling.upper, self._by_inputs().get(target, math.inf))
+        return min(
+            self._sign_uppers()[target], self.ceiling.upper, self._by_inputs().get(target, math.inf)
+        )
 
     def _by_inputs(self) -> dict[int | None, float]:
         """Each target's bound by boxes of inputs, where there are any."""

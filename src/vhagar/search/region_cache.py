@@ -168,7 +168,7 @@ def _is_bulky(bounds: TwinBounds, local: bool) -> bool:
     That is asked whether or not there will be one. It costs next to nothing: `refine_layer` takes
     no step for so many multipliers, and `tighten_pairs` has a limit of its own for each layer.
     """
-    undecided = [int((~layer.on & ~layer.off).sum()) for layer in bounds.hexagons]
+    undecided = [int(layer.undecided.sum()) for layer in bounds.hexagons]
     refined = [len(pairs_of(layer)) for layer in bounds.hexagons] if local else undecided
     first = 0 if local else len(undecided) - 1  # otherwise the last layer alone
     entries = sum(6 * refined[k] * sum(undecided[:k]) for k in range(max(first, 0), len(undecided)))

@@ -96,7 +96,10 @@ class StudyCoverage:
 
     def plain(self) -> dict[str, Any]:
         """Convert to JSON's own types; `from_plain` reads them."""
-        return asdict(self)
+        found = asdict(self)
+        for each in found["classes"]:
+            del each["coverage"]["rows"]  # of all questions, they would fill a store
+        return found
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> StudyCoverage:

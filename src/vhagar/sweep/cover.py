@@ -6,6 +6,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vhagar.coverage import SeenData, covered
@@ -51,6 +52,7 @@ def store_coverage(
         now = time.monotonic()
         share = now + max(deadline - now, 0.0) / left
         counts = covered(problem, upper, seen[place], share, seconds > 0)
+        counts = replace(counts, rows=None)  # a study keeps the counts
         about = question.network, str(question.perturbation), question.clip, question.source
         over = "" if question.domain is None else str(question.domain)
         found.append(ClassCoverage(*about, question.targets, problem.all_others, counts, over))

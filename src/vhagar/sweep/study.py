@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -12,59 +11,14 @@ from typing import Any, Literal
 from vhagar.errors import CONTROL, InvalidInput, VhagarError
 from vhagar.network import Network, read_onnx
 from vhagar.network.fingerprint import fingerprint
-from vhagar.perturbation import Domain, Perturbation, parse
-from vhagar.perturbation.occlusion import Occlusion
-from vhagar.perturbation.patch import Patch
+from vhagar.perturbation import Domain, parse
 from vhagar.problem import Problem, class_number, domain_of
+from vhagar.result.numbers import counted
+from vhagar.sweep.grid import Grid, grid_of, is_number
 from vhagar.sweep.question import Question
 
 Labels = tuple[int | str, ...] | Literal["all"]
 Targets = tuple[int | str, ...] | Literal["each", "any"]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """One perturbation for every square of an image: `kind` is `occlusion` or `patch`.
-
-    The squares have width `size` and start every `step` pixels (side by side by default); the last
-    row and column move inward so that the squares cover the image. Pixels of a patch change by up
-    to `limit`.
-    """
-
-    kind: str
-    size: int
-    step: int | None = None
-    limit: float = 1.0
-
-    def perturbations(self, domain: Domain) -> list[Perturbation]:
-        """List the perturbations of all squares, row by row."""
-        if self.kind not in ("occlusion", "patch"):
-            raise InvalidInput(
-                f"a grid consists of occlusion or patch squares, not of {self.kind!r}"
-            )
-        _, height, width = domain.image
-        if not 1 <= self.size <= min(height, width):
-            raise InvalidInput(
-                f"squares of width {self.size} do not fit the {height}x{width} image; "
-                f"the width can be 1 to {min(height, width)}"
-            )
-        step = self.size if self.step is None else self.step
-        if step < 1:
-            raise InvalidInput(f"the step of a grid must be at least 1, not {step}")
-        return [
-            Occlusion(row, column, self.size)
-            if self.kind == "occlusion"
-            else Patch((0.0, self.limit), row, column, self.size)
-            for row in _starts(height, self.size, step)
-            for column in _starts(width, self.size, step)
-        ]
-
-
-def _starts(length: int, size: int, step: int) -> list[int]:
-    """The first pixels, counted from 1, of squares that cover a line of pixels."""
-    last = length - size + 1
-    starts = list(range(1, last + 1, step))
-    return starts if starts[-1] == last else [*starts, last]
 
 
 @dataclass(frozen=True)
@@ -76,9 +30,9 @@ class Study:
     maximal confidence of each source class. `timeout` is for each problem and `total` for all of
     them together, in seconds. `dataset` is a file of inputs; at the end, a sweep counts how many of
     them are proven robust. `domain` is the file of the domain that all questions are about, if not
-    all inputs; `input_range` is 0 to 1 unless given there or here. `layout`, `image_shape`, `mean`
-    and `std` say how the networks take an image, and `output` and `threshold` how their output
-    becomes scores, as for `read_onnx`.
+    all inputs; `input_range` is 0 to 1 unless given there or here. `layout` (one for all networks,
+    or one for each), `image_shape`, `mean` and `std` say how the networks take an image, and
+    `output`, `threshold` and `argmin` how their output becomes scores, as for `read_onnx`.
     """
 
     networks: tuple[str, ...]
@@ -93,12 +47,13 @@ class Study:
     total: float | None = None
     dataset: str | None = None
     name: str = ""
-    layout: str | None = None
+    layout: str | tuple[str, ...] | None = None
     image_shape: tuple[int, ...] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     output: str | None = None
     threshold: float | None = None
+    argmin: bool = False
     domain: str | None = None
 
     def __post_init__(self) -> None:
@@ -108,8 +63,21 @@ class Study:
             raise InvalidInput("a study needs a perturbation or a grid (or confidence = true)")
         for name in ("timeout", "total"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value > 0):  # nor NaN
+            if value is not None and not (is_number(value) and value > 0):  # nor NaN
                 raise InvalidInput(f"{name} must be a number of seconds above 0, not {value!r}")
+        if isinstance(self.layout, tuple) and len(self.layout) != len(self.networks):
+            raise InvalidInput(
+                f"there are {counted(len(self.layout), 'layout')}, but "
+                f"{counted(len(self.networks), 'network')}; "
+                "give one layout for all networks, or one for each"
+            )
+
+    @property
+    def layouts(self) -> tuple[str | None, ...]:
+        """The layout of each network."""
+        if isinstance(self.layout, tuple):
+            return self.layout
+        return (self.layout,) * len(self.networks)
 
     def domain_for(self, network: Network) -> Domain:
         """The domain of the questions about a network."""
@@ -134,17 +102,19 @@ class Study:
             if given.get(file) is not None:
                 (name,) = _texts({file: [given[file]]}, file)
                 given[file] = _placed(name, folder)
-        given["grids"] = tuple(map(_grid, _listed(given.get("grids", ()), "grids", "grids")))
+        given["grids"] = tuple(map(grid_of, _listed(given.get("grids", ()), "grids", "grids")))
         given["sources"] = _labels(given.get("sources", "all"), "sources", ("all",))
         given["targets"] = _labels(given.get("targets", "each"), "targets", ("each", "any"))
         given["input_range"] = _ends(given.get("input_range"))
-        for name, kind in (("clip", bool), ("confidence", bool), ("name", str)):
+        for name, kind in (("clip", bool), ("confidence", bool), ("argmin", bool), ("name", str)):
             if not isinstance(given.get(name, kind()), kind):
                 raise InvalidInput(f"{name} cannot be {given[name]!r}")
-        for name in ("layout", "output"):
-            if not isinstance(given.get(name), str | None):
+        if isinstance(given.get("layout"), list | tuple):
+            given["layout"] = _texts(given, "layout")
+        for name, kinds in (("layout", str | tuple | None), ("output", str | None)):
+            if not isinstance(given.get(name), kinds):
                 raise InvalidInput(f"{name} cannot be {given[name]!r}")
-        if not (given.get("threshold") is None or _is_number(given["threshold"])):
+        if not (given.get("threshold") is None or is_number(given["threshold"])):
             raise InvalidInput(f"threshold must be a number, not {given['threshold']!r}")
         for name in ("image_shape", "mean", "std"):
             given[name] = _numbers(given.get(name), name)
@@ -190,27 +160,33 @@ def require_storable(name: str | Path) -> None:
 
 def load_models(study: Study) -> list[Model]:
     """Read the networks of a study from their files; equal networks count once."""
-    require_storable(study.name)
     models: dict[str, Model] = {}
-    for path in study.networks:
+    for model in read_models(study):
+        models.setdefault(model.fingerprint, model)
+    return list(models.values())
+
+
+def read_models(study: Study) -> Iterator[Model]:
+    """Read the networks of a study, one for each file."""
+    require_storable(study.name)
+    for path, layout in zip(study.networks, study.layouts, strict=True):
         require_storable(path)
         try:
             network = read_onnx(
                 path,
-                layout=study.layout,
+                layout=layout,
                 image_shape=study.image_shape,
                 mean=study.mean,
                 std=study.std,
                 output=study.output,
                 threshold=study.threshold,
+                argmin=study.argmin,
             )
         except VhagarError as error:  # which of the networks?
             if str(path) not in str(error):
                 error.args = (f"{path}: {error}",)
             raise
-        model = Model(path, network, fingerprint(network))
-        models.setdefault(model.fingerprint, model)
-    return list(models.values())
+        yield Model(path, network, fingerprint(network))
 
 
 def questions(study: Study, models: Sequence[Model]) -> list[Question]:
@@ -275,7 +251,7 @@ def _numbers(given: Any, name: str) -> tuple[Any, ...] | None:
     if given is None:
         return None
     values = tuple(given) if isinstance(given, list | tuple) else (given,)
-    if not values or not all(map(_is_number, values)):
+    if not values or not all(map(is_number, values)):
         raise InvalidInput(f"{name} must be numbers, such as [0.5, 0.5, 0.5], not {given!r}")
     return values
 
@@ -283,7 +259,7 @@ def _numbers(given: Any, name: str) -> tuple[Any, ...] | None:
 def _ends(given: Any) -> tuple[float, float] | None:
     if given is None:
         return None
-    if not (isinstance(given, Sequence) and len(given) == 2 and all(map(_is_number, given))):
+    if not (isinstance(given, Sequence) and len(given) == 2 and all(map(is_number, given))):
         raise InvalidInput(f"input_range must be two numbers, such as [0, 1], not {given!r}")
     return float(given[0]), float(given[1])
 
@@ -297,26 +273,6 @@ def _labels(given: Any, name: str, words: tuple[str, ...]) -> Any:
         return tuple(dict.fromkeys(given))
     choices = " or ".join(f'"{word}"' for word in words)
     raise InvalidInput(f"{name} must be {choices}, or a list of classes, not {given!r}")
-
-
-def _grid(entry: Any) -> Grid:
-    try:
-        grid = Grid(**entry)
-    except TypeError:
-        raise InvalidInput(f"invalid grid {entry!r}; valid keys: kind, size, step, limit") from None
-    whole = [grid.size] if grid.step is None else [grid.size, grid.step]
-    if not (all(type(value) is int for value in whole) and _is_number(grid.limit)):
-        raise InvalidInput(
-            f"a grid's size and step are whole numbers, its limit a number: {entry!r}"
-        )
-    return grid
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number of float64; TOML and JSON have whole numbers of any size."""
-    if isinstance(value, int) and abs(value) > sys.float_info.max:
-        return False
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _placed(path: str, folder: Path | None) -> str:

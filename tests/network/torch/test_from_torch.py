@@ -15,7 +15,7 @@ from torch import nn
 
 import vhagar
 from vhagar import InvalidInput, InvalidNetwork, UnsupportedOperator, from_torch
-from vhagar.network.torch import module as torch_module
+from vhagar.network.torch import conversion
 from vhagar.network.torch.aten_values import AtenValue
 from vhagar.search.branch_and_bound import Bab
 from vhagar_check import check
@@ -206,7 +206,7 @@ def test_a_wrong_conversion_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(graph: Any, given: Any, shape: Any) -> AtenValue:
         return AtenValue(graph.add("Identity", given["self"].name), shape)
 
-    monkeypatch.setitem(torch_module.CONVERTERS, "relu", wrong)
+    monkeypatch.setitem(conversion.CONVERTERS, "relu", wrong)
     with pytest.raises(InvalidNetwork, match="differs from the module"):
         from_torch(made(CHAINS["perceptron"]), input_shape=SHAPE)
 

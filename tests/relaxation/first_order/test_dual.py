@@ -11,7 +11,6 @@ import torch
 from vhagar import Network, Problem
 from vhagar.network import Affine, Convolution, Relu
 from vhagar.perturbation import Domain
-from vhagar.relaxation.first_order import refine as refining
 from vhagar.relaxation.first_order.build import local_dual, whole_dual
 from vhagar.relaxation.first_order.dual import Dual, LayerMultipliers, Steps
 from vhagar.relaxation.first_order.fused import Free
@@ -206,7 +205,7 @@ def test_refined_windows_hold_and_are_tighter(
     """Also when only a tile fits into memory at a time."""
     rng = np.random.default_rng([55, PERTURBATIONS.index((text, clip))])
     network = padded_network(rng)
-    monkeypatch.setattr(refining, "_CPU_BYTES", int(rng.choice([1, 2**30])))
+    monkeypatch.setattr(devices, "_CPU_BYTES", int(rng.choice([1, 2**30])))
     for piece in pieces_of(text, clip, Domain((1, 5, 5))):
         bounds = quick_bounds(network, piece)
         before = bounds.hexagons[1]

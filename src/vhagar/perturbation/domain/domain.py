@@ -113,9 +113,12 @@ class Domain:
         check_sizes(self.size, own, zonotope)
         low, high = narrowed(low, high, fixed or {}, groups, zonotope)
         check_box(low, high, span, self.place, groups.whole)
+        self._set_box(low, high)
+
+    def _set_box(self, low: Array, high: Array) -> None:
         for end, ends in (("low", low), ("high", high)):
             ends.setflags(write=False)
-            store(self, end, ends)
+            object.__setattr__(self, end, ends)
 
     def place(self, k: int) -> str:
         """The name of an entry, or its place in the shape of an input."""
@@ -184,9 +187,7 @@ class Domain:
         found = copy(self)
         for name in ("whole", "restricted", "fingerprint", "_key"):  # what depends on the box
             found.__dict__.pop(name, None)
-        for end, ends in (("low", low), ("high", high)):
-            ends.setflags(write=False)
-            object.__setattr__(found, end, ends)
+        found._set_box(low, high)
         return found
 
     def extended(self) -> Domain:
@@ -297,7 +298,7 @@ class Domain:
 
     def class_name(self, label: int) -> str:
         """The name of a class, or its number."""
-        return self.classes[label] if label < len(self.classes) else str(label)
+        return self.classes[label] if 0 <= label < len(self.classes) else str(label)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Domain) and self._key == other._key

@@ -26,6 +26,9 @@ from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.twin_dual import Choice, Payment, backward
 from vhagar.runtime.devices import full_precision
 
+# Numbers in memory for each coefficient: the free ones, Adam's moments, and intermediate results.
+NUMBERS_EACH = 48
+
 # Maps coefficients `(rows, pixels)` to the value `(rows,)` and the pair that attains it.
 Support = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray, AnyArray]]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
+from vhagar.array_types import Array
 from vhagar.relaxation.first_order.fused import AdamStep
 from vhagar.relaxation.starts import ClassMultipliers
 from vhagar.runtime.devices import Tensor, require_torch
@@ -30,6 +32,19 @@ class FixedObjective(AbstractObjective):
 
     def __init__(self, a: Tensor, b: Tensor) -> None:
         self._start = (a, b)
+
+    @classmethod
+    def on_device(
+        cls, start: tuple[Array, Array], device: Any, repeated: int = 1
+    ) -> FixedObjective:
+        """Coefficients in float32 on a device, `repeated` so many times."""
+        torch = require_torch()
+        return cls(
+            *(
+                torch.as_tensor(part, dtype=torch.float32, device=device).repeat(repeated, 1)
+                for part in start
+            )
+        )
 
     def start(self) -> tuple[Tensor, Tensor]:
         return self._start

@@ -105,7 +105,7 @@ class _Stated:
 
     def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
         h = self._hexagons[layer]
-        on, undecided = h.on, ~h.on & ~h.off
+        on, undecided = h.on, h.undecided
         equal, pairs = undecided & h.equal, undecided & ~h.equal
         p, q = (as_numbers(part, np.float64) for part in self._choice(layer, a, b))
         p = np.where(on, a, np.where(equal, p + q, np.where(pairs, p, 0.0)))

@@ -112,7 +112,7 @@ def _substituted(rows: Array, inputs: int, ones: Index, layers: Index, free: Ind
 
 def free_pairs(hexagons: Hexagons) -> Mask:
     """The units of a layer whose slope can be anything: undecided, and not equal."""
-    free: Mask = ~hexagons.on & ~hexagons.off & ~hexagons.equal
+    free: Mask = hexagons.undecided & ~hexagons.equal
     return free
 
 

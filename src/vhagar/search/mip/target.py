@@ -98,6 +98,7 @@ class TargetSearch:
         if target is not None:
             pieces = list(enumerate(problem.pieces))
         self._open = [_Open(piece_index, piece, trivial) for piece_index, piece in pieces]
+        self._closed_upper = 0.0  # the largest bound of the closed pieces
         self._announced = trivial
         self._counted = 0  # nodes of the MIP that is being solved
 
@@ -251,14 +252,10 @@ class TargetSearch:
             self._announce()
 
     def _announce(self) -> None:
-        upper = max([item.upper for item in self._open], default=0.0)
-        upper = max(upper, self._closed_upper)
+        upper = max([self._closed_upper, *(item.upper for item in self._open)])
         if upper < self._announced:
             self._announced = upper
             self._send(UpperFound(upper))
-
-    # The largest bound of the closed pieces.
-    _closed_upper = 0.0
 
     def _close(self, current: _Open) -> None:
         self._closed_upper = max(self._closed_upper, current.upper)

@@ -12,11 +12,10 @@ import numpy as np
 from vhagar.array_types import Array
 from vhagar.problem import Problem
 from vhagar.relaxation.bounds_cache import BoundsCache
-from vhagar.relaxation.first_order.refine import memory_for
 from vhagar.relaxation.lp.node_bound import NodeBound
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.starts import score_size
-from vhagar.runtime.devices import Tensor, in_parts, require_torch
+from vhagar.runtime.devices import Tensor, in_parts, memory_for, require_torch
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.bounders.gpu.messages import Suitable
 from vhagar.search.bounders.gpu.region import GpuRegion
