@@ -155,16 +155,12 @@ def test_windows_that_differ_are_not_alike(differing: str, monkeypatch: pytest.M
     assert sorted(asked) == ([5] if differing == "nothing" else [1, 4])
     # The tree of five boxes, and for the window that differs its own or the same once more.
     boxes = {"nothing": 5, "tree": 6}.get(differing, 10)
+    assert module._MOST_BOXES == 2**22  # as `docs/certificate.md` has it
     monkeypatch.setattr(module, "_MOST_BOXES", boxes)
     WindowProver(region)._values(lead)
     monkeypatch.setattr(module, "_MOST_BOXES", boxes - 1)
     with pytest.raises(Rejected, match="too large trees"):
         WindowProver(region)._values(lead)
-
-
-def test_the_most_boxes_are_those_of_the_format() -> None:
-    """As `docs/certificate.md` has it."""
-    assert module._MOST_BOXES == 2**22
 
 
 def exact_bound(region: WindowRegion, source: int) -> float:
