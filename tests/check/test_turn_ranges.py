@@ -205,6 +205,14 @@ def test_every_kink_is_an_end_of_a_step(plane: tuple[int, int], begin: float, en
     assert crossings > 9
 
 
+@pytest.mark.parametrize(("radius", "parts"), [(0.0, 5), (2.0, 5), (10.0, 5), (11.0, 6), (40.0, 7)])
+def test_steps_are_finer_far_from_the_centre(radius: float, parts: int) -> None:
+    """`sqrt(radius / 2 + 4) + 2` parts, rounded up, of the steps between 12 kinks and both ends."""
+    i, j = np.array([0.0, radius]), np.zeros(2)
+    row = column = np.zeros(2, dtype=np.int64)
+    assert _ways(Turn((3, 3), 0.0, 10.0), i, j, row, column).shape == (2, 13 * parts + 1)
+
+
 def test_how_far_a_weight_is_from_a_line_between_two_angles() -> None:
     """No kink, one on each side of a coordinate, and one in both, for which products count."""
     step, radius = np.array([[0.1]]), np.array([[2.0]])

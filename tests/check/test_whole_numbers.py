@@ -13,7 +13,7 @@ from vhagar.perturbation import parse
 from vhagar_check.conditions import Conditions, read_conditions
 from vhagar_check.exact import Exact
 from vhagar_check.perturbations import pieces
-from vhagar_check.whole_numbers import narrow_whole
+from vhagar_check.whole_numbers import _cut, _narrow, narrow_whole
 
 from ..perturbation.domain.test_parts import SIZE, checked, inputs_of, random_whole
 
@@ -192,3 +192,12 @@ def test_supports_over_a_part_hold_its_inputs(text: str, clip: bool, seed: int) 
             exact = narrow.exact_within(Exact.of(a[0]), Exact.of(b[0]))
             if exact is not None and len(inside):
                 assert Fraction(float(values[0].max())) <= exact + Fraction(1, 10**12)
+
+
+def test_a_row_that_leaves_no_whole_number_is_noticed_at_once() -> None:
+    """In the first round: 2 x = 1 leaves 0 at most, and then nothing from 1 on."""
+    (row,) = conditions_of([2.0, 1.0], 1.0, 1.0).rows
+    assert not _narrow(row, {0}, np.zeros(2), np.array([1.0, 0.0]))
+    assert not _cut(0, Fraction(1, 2), False, np.zeros(1), np.zeros(1))
+    assert not _cut(0, Fraction(-1, 2), True, np.zeros(1), np.zeros(1))
+    assert _cut(0, Fraction(1, 2), True, np.zeros(1), np.zeros(1))

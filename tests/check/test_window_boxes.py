@@ -80,6 +80,7 @@ def test_boxes_that_are_bounded_at_once(
 
     monkeypatch.setattr(module, "_terms", noted)
     monkeypatch.setattr(module, "_BATCH", most)
+    assert module._MOST_KEPT == 2**26  # as `docs/certificate.md` has it
     for more in (0, corners * columns - 1):
         asked.clear()
         monkeypatch.setattr(module, "_MOST_NUMBERS", int(numbers * corners * columns) + more)

@@ -155,6 +155,7 @@ def test_windows_that_differ_are_not_alike(differing: str, monkeypatch: pytest.M
     assert sorted(asked) == ([5] if differing == "nothing" else [1, 4])
     # The tree of five boxes, and for the window that differs its own or the same once more.
     boxes = {"nothing": 5, "tree": 6}.get(differing, 10)
+    assert module._MOST_BOXES == 2**22  # as `docs/certificate.md` has it
     monkeypatch.setattr(module, "_MOST_BOXES", boxes)
     WindowProver(region)._values(lead)
     monkeypatch.setattr(module, "_MOST_BOXES", boxes - 1)

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from vhagar.network import Affine, Convolution, Network, Relu
+from vhagar.network import Affine, Convolution, Network, Relu, SparseAffine
 from vhagar.perturbation import Domain
 from vhagar.relaxation.windows import WindowBounder
 from vhagar.relaxation.windows import kinds as module
@@ -157,7 +158,7 @@ def _linear_units(rng: Rng) -> Network:
 
 def _two_layers_before(rng: Rng) -> Network:
     first, relu, last = network_of("plain", rng).layers
-    turned = Affine(np.eye(12)[::-1].copy(), np.zeros(12), SHAPE, SHAPE)
+    turned = SparseAffine(sparse.csr_array(np.eye(12)[::-1]), np.zeros(12), SHAPE, SHAPE)
     return Network((turned, first, relu, last), SHAPE)
 
 

@@ -16,7 +16,7 @@ from vhagar.relaxation.windows.bound import WindowBounder
 from vhagar.relaxation.windows.halving import LEAF, Functions, Halved, Halving
 from vhagar.relaxation.windows.kinds import Kind, Windows
 from vhagar.relaxation.windows.multipliers import Multipliers
-from vhagar_check import window_boxes, window_prover
+from vhagar_check import window_boxes
 
 from .nets import SEEN, network_with, piece_of
 
@@ -57,6 +57,8 @@ def test_a_bound_is_the_sum_of_its_parts(text: str, monkeypatch: pytest.MonkeyPa
     def most_of(kind: Kind) -> int:
         return min(math.ceil(2**16 * len(kind.numbers) / 3), module._MOST_KEPT // len(kind.numbers))
 
+    # Limits are raised while a tree is grown, so that the checker follows windows further.
+    assert 2 * module._MOST_KEPT == window_boxes._MOST_KEPT == 2**26
     for alone, kept in ((1.0, 2**25), (1000.0, 1001)):
         monkeypatch.setattr(module, "_MOST_KEPT", kept)
         Recorded.made.clear()
@@ -176,9 +178,3 @@ def test_there_is_none_without_windows_or_time(monkeypatch: pytest.MonkeyPatch) 
     piece = piece_of("brightness([0,0.25])", 4)
     assert WindowBounder(network_with(SEEN), piece, 2).bound(1, 0.25, lambda: True) is None
     assert WindowBounder(network_with(0 * SEEN), piece, 2).bound(1, 0.25) is None
-
-
-def test_the_checker_follows_what_is_found() -> None:
-    """Limits are raised while a tree is grown: it follows windows to a level more, or a few."""
-    assert 2 * module._MOST_KEPT == window_boxes._MOST_KEPT == 2**26
-    assert 32 * module._MOST_BOXES <= 2 * window_prover._MOST_BOXES
