@@ -139,9 +139,13 @@ def _windows(network: Network) -> tuple[list[Window], float]:
         count += len(unit)
         if count > _MOST_ENTRIES:
             raise Rejected("a proof by windows is about neurons that see too many pixels")
-    columns = [np.concatenate([part[k] for part in parts]) for k in range(5)]
-    order = np.argsort(columns[0], kind="stable")  # a unit's pixels ascend already
-    units, pixels, weights, sizes, losses = (own[order] for own in columns)
+    units, pixels, weights, sizes, losses = (
+        np.concatenate([part[k] for part in parts]) for k in range(5)
+    )
+    order = np.argsort(units, kind="stable")  # the pixels of a unit ascend already
+    units, pixels, weights, sizes, losses = (
+        own[order] for own in (units, pixels, weights, sizes, losses)
+    )
     # What products lose to underflow is far less than this share of what is left.
     if not (np.isfinite(sizes).all() and (sizes >= 2.0**60 * (UNDERFLOW + losses)).all()):
         raise Rejected("a proof by windows is about weights that may underflow")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from vhagar.relaxation.adam import Adam
 from vhagar.relaxation.windows import multipliers as module
 from vhagar.relaxation.windows.boxes import at_points
 from vhagar.relaxation.windows.kinds import Kind, Windows, windows_of
 from vhagar.relaxation.windows.multipliers import multipliers
 
-from .nets import network_with, piece_of
+from .nets import SEEN, network_with, piece_of
 
 Array = np.ndarray
 
@@ -111,3 +113,52 @@ def test_multipliers_of_shared_pixels_are_balanced() -> None:
     assert rows[1].tolist() == [-(16 - 1) / 2, -(25 - 64) / 2, -(36 - 9) / 2, -(49 - 81) / 2]
     assert single.tolist() == [[-(64 - 25) / 2, -(81 - 49) / 2]]
     assert rows.dtype == single.dtype == np.float32
+    numbers = module._Shared([np.array([[0, 3]])])
+    assert numbers._at.tolist() == [0, 3, 4, 7]
+    assert len(numbers._count) == 8
+
+
+def test_steps_become_smaller_and_colder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both in shares of what windows contribute on average."""
+    windows, lead = shared()
+    heats: list[float] = []
+    steps: list[Array] = []
+    step, moved = module._Samples.step, module._Shared.moved
+
+    def warm(self: module._Samples, own: Any, heat: float) -> Any:
+        heats.append(heat)
+        return step(self, own, heat)
+
+    def noted(self: module._Shared, before: Any, by: Array) -> Any:
+        steps.append(by)
+        return moved(self, before, by)
+
+    monkeypatch.setattr(module._Samples, "step", warm)
+    monkeypatch.setattr(module._Shared, "moved", noted)
+    monkeypatch.setattr(Adam, "direction", lambda _, gradient: np.ones_like(gradient))
+    each = multipliers(windows, lead).alone / windows.count
+    parts = np.arange(module._STEPS) / module._STEPS
+    expected = each * module._WARM * (module._COLD / module._WARM) ** parts
+    assert heats[:: len(windows.kinds)] == pytest.approx(expected.tolist())
+    assert [float(by[0]) for by in steps] == pytest.approx(
+        (each * module._STEP * (1 - 0.9 * parts)).tolist()
+    )
+
+
+def test_gradients_are_those_of_a_smoothed_maximum() -> None:
+    windows = windows_of(network_with(SEEN), piece_of("brightness([0,0.3])", 4))
+    assert windows is not None
+    rng = np.random.default_rng(1)
+    lead = rng.normal(size=5)
+    for kind in windows.kinds:
+        own, heat = rng.normal(size=(len(kind.numbers), 2 * kind.width)), 0.3
+        samples = module._Samples(windows, kind, lead)
+        largest, gradient = samples.step(own.astype(np.float32), heat)
+        at, terms = sampled(windows, kind, lead, own)
+        weights = np.exp((at - at.max(axis=1, keepdims=True)) / heat)
+        weights /= weights.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(largest, at.max(axis=1), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            gradient, -weights @ terms[:, -2 * kind.width :], rtol=1e-4, atol=1e-5
+        )
+    assert {len(kind.numbers) for kind in windows.kinds} == {1, 2}

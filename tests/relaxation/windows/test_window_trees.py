@@ -152,9 +152,51 @@ def test_trees_prove_what_they_say(end: float, batch: int, monkeypatch: pytest.M
 def test_trees_end_where_windows_are_within_their_limits() -> None:
     for seed in range(8):
         formula, tree, windows, kind = grown(seed, -math.inf, 1.0)
-        assert tree.code == bytes([LEAF])
+        assert tree.code == bytes([255])
         ends = ends_of(windows, kind)
         assert tree.proven == pytest.approx([formula.in_box(k, *ends) for k in range(3)])
+
+
+def test_a_limit_that_is_just_kept_is_kept() -> None:
+    windows, kind = made(np.random.default_rng(3))
+    functions = functions_of(np.random.default_rng(4), kind)
+
+    def grow(limits: Array) -> Halved:
+        return Halving(windows, kind, functions, -math.inf).grow(limits, 3)
+
+    whole = grow(np.full(3, math.inf)).proven
+    assert len(grow(whole).code) == 1
+    for window in range(3):
+        limits = whole.copy()
+        limits[window] = np.nextafter(limits[window], -math.inf)
+        assert len(grow(limits).code) > 1
+
+
+def test_a_box_without_a_middle_is_a_leaf() -> None:
+    windows, kind = made(np.random.default_rng(3))
+    windows, kind = replace(windows, most=windows.least), replace(kind, high=kind.low)
+    functions = functions_of(np.random.default_rng(4), kind)
+    tree = Halving(windows, kind, functions, -math.inf).grow(np.full(3, -1e9), 100)
+    assert tree.code == bytes([255])
+    formula, ends = formula_of(windows, kind, functions), ends_of(windows, kind)
+    assert tree.proven == pytest.approx([formula.in_box(window, *ends) for window in range(3)])
+
+
+def test_boxes_that_are_bounded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the numbers at all of their corners, at most three for each pixel and end of the shift."""
+    windows, kind = made(np.random.default_rng(3), windows=5)
+    functions = functions_of(np.random.default_rng(4), kind)
+    each = 2 * 3**2 * (2 * 3 + 2 * 2)
+    for most, numbers, expected in (
+        (256, 3 * each, 3),
+        (256, 4 * each - 1, 3),
+        (256, each - 1, 1),
+        (2, 3 * each, 2),
+        (0, 3 * each, 1),
+    ):
+        monkeypatch.setattr(halving_module, "_BATCH", most)
+        monkeypatch.setattr(halving_module, "_MOST_NUMBERS", numbers)
+        assert Halving(windows, kind, functions, 0.1)._batch == expected
 
 
 def test_limits_below_the_truth_are_raised() -> None:
@@ -192,6 +234,10 @@ def test_raised_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         halving._raise_limits(boxes)
         expected = [*(reached[:2] + 0.25), 9.0]
         assert halving._limits == pytest.approx(expected)
+    for k, box in enumerate(boxes):
+        halving._limits = np.full(3, -9.0)
+        halving._raise_limits([box])
+        assert halving._limits == pytest.approx(functions.at_points @ terms[k] + 0.25)
 
 
 def test_the_most_boxes() -> None:
@@ -244,12 +290,16 @@ def test_the_entry_that_is_halved() -> None:
     weight = np.array([[3.0, -1.0], [0.0, 5.0], [0.0, -4.0]])
     windows, kind = made(np.random.default_rng(1))
     kind = replace(kind, weight=weight)
-    halving = Halving(windows, kind, functions_of(np.random.default_rng(1), kind), 0.0)
+    functions = functions_of(np.random.default_rng(1), kind)
+    halving = Halving(windows, kind, functions, 0.0)
+    tenth = Halving(windows, replace(kind, weight=weight / 10), functions, 0.0)
 
     def widest(is_open: list[bool], widths: list[float]) -> int:
         low = np.array([0.25, 0.5, 0.0])
         box = halving_module._Open(low, low + widths, np.arange(3), np.zeros(3))
-        return halving._widest(box, np.array(is_open))
+        found = halving._widest(box, np.array(is_open))
+        assert found == tenth._widest(box, np.array(is_open))
+        return found
 
     assert widest([True, False, False], [1.0, 1.0, 1.0]) == 0  # 3, 1, 2
     assert widest([True, False, False], [0.5, 1.0, 1.0]) == 2
