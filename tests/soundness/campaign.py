@@ -37,7 +37,7 @@ Look = Callable[..., Finding]
 Task = tuple[int, dict[str, list[str]] | None]
 # How many cases each part has in the long form.
 PARTS = {"oracle": 10_000, "tiny": 10_000, "affine": 2_000, "numerics": 1_000, "domains": 1_000}
-PARTS |= {"midsize": 200, "corruption": 2_000, "edits": 10_000}
+PARTS |= {"windows": 500, "midsize": 200, "corruption": 2_000, "edits": 10_000}
 # After so many cases, a line says how far the campaign is.
 _OFTEN = 500
 

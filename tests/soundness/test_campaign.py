@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 from ..marks import campaign_from
-from . import affine, corruption, domains, edits, interrupts, midsize, numerics, oracle, tiny
+from . import (
+    affine,
+    corruption,
+    domains,
+    edits,
+    interrupts,
+    midsize,
+    numerics,
+    oracle,
+    tiny,
+    windows,
+)
 from .bombs import BOMBS, costs
 from .campaign import PARTS, summary
 from .damage import DAMAGE
@@ -35,6 +46,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         "hard_case": (40, 5),
         "domain_case": (12, 1),
         "round_of_edits": (6, 1),
+        "window_case": (12, 1),
         "larger_case": (3, 0),
         "interrupt_case": (40, 2),
         "chunk": (_CHUNKS, 1),
@@ -69,6 +81,10 @@ def test_the_parts_with_an_exact_answer_take_turns(tmp_path: Path) -> None:
     hard = {number % 99 for number, part in enumerate(turns) if part is numerics}
     assert len(hard) == len(numerics.HARD) * len(numerics.KINDS) == 99
     assert oracle.look(4, tmp_path).facts["part"] == oracle.part_of(4).__name__.rpartition(".")[2]
+
+
+def test_windows_of_few_pixels(window_case: int, tmp_path: Path) -> None:
+    assert windows.look(window_case, tmp_path).wrong == []
 
 
 def test_larger_problems(larger_case: int, tmp_path: Path) -> None:
