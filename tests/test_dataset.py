@@ -274,3 +274,13 @@ def test_names_of_classes_that_nobody_has_told_are_left_out(
 def test_wrong_tables(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         read_test_set(_table(tmp_path, text), PATIENTS)
+
+
+def test_an_index_counts_in_the_test_set(tmp_path: Path) -> None:
+    """As the places that coverage names do."""
+    domain = Domain((1, 1, 2))
+    train, test = np.full((3, 1, 1, 2), 0.25), np.array([[0.5, 0.75]]).reshape(1, 1, 1, 2)
+    np.savez(tmp_path / "both.npz", x_train=train, x_test=test, y_train=[0, 0, 0], y_test=[1])
+    assert read_image(tmp_path / "both.npz", domain, 0).tolist() == [0.5, 0.75]
+    with pytest.raises(InvalidInput, match="1 inputs"):
+        read_image(tmp_path / "both.npz", domain, 1)

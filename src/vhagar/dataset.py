@@ -133,11 +133,14 @@ def as_float32(inputs: Array, domain: Domain) -> Array:
 
 
 def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
-    """One input `(size,)`: an image, an array in an .npy file, or one of a dataset by its index."""
+    """One input `(size,)`: an image, an array in an .npy file, or one of a data set by its index.
+
+    Of an archive with a training and a test set, it is one of the test set, as for coverage.
+    """
     if not path.exists():
         raise InvalidInput(f"no image at {path}; check the path")
     if path.is_dir() or path.suffix in (".npz", ".csv"):
-        inputs = read_dataset(path, domain)
+        inputs, _ = read_test_set(path, domain)
         if index is None or not 0 <= index < len(inputs):
             none = "" if index is None else f"there is no input {index}: "
             raise InvalidInput(

@@ -10,6 +10,7 @@ import pytest
 
 import vhagar
 from vhagar import BoundKind, Guard, InvalidInput, Result
+from vhagar.guard.base import Protection
 from vhagar.guard.membership import rounded_up
 from vhagar.relaxation.rounding import FLOAT32, FLOAT64
 from vhagar.result import Interval, Witness, WitnessCheck
@@ -122,6 +123,13 @@ def test_a_tie_is_not_robust(results: list[Result], model: Path, tmp_path: Path)
         nothing = [replace(bound, uppers=(0.0, 0.0)) for bound in vhagar.guard(results[:3]).bounds]
         made = Guard(flat, tuple(nothing))
         assert not each(made, tmp_path)(np.zeros((3, 1, 2, 2), dtype=np.float32))[3].any()
+
+
+def test_a_class_that_was_not_asked_about_needs_no_list() -> None:
+    missing = ((1, 2, 3, 4), (2, 3), (), (), ())
+    asked = Protection("linf(0.1)", "linf(0.1)", True, (np.inf, np.inf, 1.0, 1.0, 1.0), missing)
+    assert asked.words[0].endswith("because nothing is proven about any target")
+    assert asked.words[1].endswith("because nothing is proven about classes 2, 3 as a target")
 
 
 def test_a_class_with_a_target_that_was_not_asked_is_never_robust(

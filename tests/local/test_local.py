@@ -323,3 +323,8 @@ def test_a_domain_of_perturbed_inputs_is_refused() -> None:
         LocalProblem(
             network(0), perturbation="linf(0.5)", image=image(0, (0.25, 0.75)), domain=domain
         )
+
+
+def test_an_image_with_two_best_classes_has_none_to_keep(hidden: Network) -> None:
+    with pytest.raises(InvalidInput, match="another score is as high as that of class 0"):
+        LocalProblem(hidden, perturbation="linf(0.1)", image=[[[0.5, 0.25]]])

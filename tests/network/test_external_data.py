@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from vhagar import InvalidInput, Problem, local, verify
 from vhagar.errors import InvalidNetwork
 from vhagar.network import Affine, read_onnx
+from vhagar.network.onnx_reader import require_one_file
 
 WEIGHT = np.arange(24, dtype=np.float32).reshape(8, 3) / 7
 
@@ -153,3 +156,22 @@ def test_entries_that_can_be_read_in_two_ways_are_refused(
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(InvalidNetwork, match=words):
         read_onnx(tmp_path / "model.onnx")
+
+
+def test_no_certificate_about_a_model_in_two_files(
+    folders: Path, build: type, tmp_path: Path
+) -> None:
+    """Its hash would say nothing about the weights."""
+    path = save(external_model(build, location="weights.bin"), folders)
+    network = read_onnx(path)
+    certificate = tmp_path / "proof.cert"
+    problem = Problem(network, perturbation="linf(0.01)", source=0)
+    with pytest.raises(InvalidInput, match=r"save it as one file.*external_data=False"):
+        verify(problem, timeout=5, workers=0, certificate=certificate)
+    image = np.ones(8)
+    with pytest.raises(InvalidInput, match="save it as one file"):
+        local(network, image=image, perturbation="linf(0.01)", certificate=certificate)
+    assert not certificate.exists()
+    whole = onnx.load(path)
+    onnx.save(whole, folders / "one.onnx")
+    require_one_file(read_onnx(folders / "one.onnx"))

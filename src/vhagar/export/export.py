@@ -119,7 +119,8 @@ def _check_conditions(problem: Problem, version: int) -> None:
     raise InvalidInput(
         f"the domain {domain} has conditions beside ranges "
         f"({', '.join(name for name, given in named.items() if given)}), which verifiers do not "
-        "read in VNN-LIB 1.0; use --format 2, or a domain with the ranges alone (Domain.box), "
+        "read in VNN-LIB 1.0; use --format 2, or a domain with the ranges alone (vhagar domain fit "
+        "--box, in Python Domain.box), "
         "which contains this one"
     )
 

@@ -18,6 +18,9 @@ from vhagar.relaxation import Bounds
 from vhagar.relaxation.rounding import FLOAT32, Precision, confidence_error, forward_error
 from vhagar.result.numbers import up
 
+# Targets that are listed, if they are all that a class has.
+_MOST_NAMED = 3
+
 
 @dataclass(frozen=True)
 class Protection:
@@ -48,9 +51,15 @@ class Protection:
             f"class {self._class(label)}: robust above {up(upper)}"
             if not missing
             else f"class {self._class(label)}: never called robust, because nothing is proven "
-            f"about {_targets([self._class(each) for each in missing])}"
+            f"about {self._missing(missing)}"
             for label, (upper, missing) in enumerate(zip(self.uppers, self.missing, strict=True))
         ]
+
+    def _missing(self, missing: Sequence[int]) -> str:
+        """Name the targets about which nothing is proven; all of many need no list."""
+        if len(missing) == len(self.uppers) - 1 > _MOST_NAMED:
+            return "any target"
+        return _targets([self._class(each) for each in missing])
 
     def _class(self, label: int) -> str:
         return str(label) if self.domain is None else self.domain.class_name(label)

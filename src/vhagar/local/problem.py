@@ -69,6 +69,11 @@ class LocalProblem:
         )
         x = _in_range(x, image, problem.domain)
         if not confidence(scores, problem.source)[0] > 0:
+            if found == problem.source:
+                raise InvalidInput(
+                    f"the image has no class to keep: another score is as high as that of class "
+                    f"{problem.source_name}; choose another image"
+                )
             raise InvalidInput(
                 f"the image is classified {problem.class_name(found)}, not {problem.source_name}; "
                 "leave the source class out, or choose another image"

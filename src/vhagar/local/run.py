@@ -13,6 +13,7 @@ from vhagar.local.engine_search import EngineSearch
 from vhagar.local.known import Known, OnProgress
 from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalResult
+from vhagar.network.onnx_reader import require_one_file
 from vhagar.options import Options
 from vhagar.runtime.deadline import Deadline
 from vhagar.runtime.threads import one_blas_thread
@@ -51,6 +52,8 @@ def verify_local(
     own = isinstance(engine, Bab)
     if certificate is not None and not own:
         raise InvalidInput(f"the engine {engine.name} writes no certificates about one image")
+    if certificate is not None:
+        require_one_file(problem.everywhere.network)
     if isinstance(engine, Bab | FirstOrder):
         # The engine's attack searches among inputs, of which there is only one here.
         engine = replace(engine, attack=False)

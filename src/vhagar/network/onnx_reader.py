@@ -31,6 +31,7 @@ from vhagar.network.onnx_operators.constants import FOLDED
 from vhagar.network.onnx_operators.reasons import unsupported
 from vhagar.network.onnx_scores import choose_output, is_share, with_scores
 from vhagar.network.onnx_tensors import load_external_tensors
+from vhagar.network.onnx_usage import tensors_of
 from vhagar.network.scores import Scores, negated
 
 
@@ -62,6 +63,25 @@ def read_onnx(
     front = layout, image_shape, mean, std
     network = read_model(model, name, *front, output=output, threshold=threshold, argmin=argmin)
     return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
+
+
+def require_one_file(network: Network) -> None:
+    """Refuse a network whose file keeps weights in another one, which no certificate is about."""
+    if network.file is None or not network.file.path.is_file():
+        return
+    path = network.file.path
+    content = model_content(path)
+    if b"location" not in content:  # which every reference to another file has
+        return
+    import onnx
+
+    tensors = tensors_of(onnx.load_model_from_string(content).graph)
+    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
+        raise InvalidInput(
+            f"a certificate is about one file, but {path} keeps weights in another; save it as "
+            f"one file, in Python with onnx.save(onnx.load({path.name!r}), 'one.onnx'), or export "
+            "it so: torch.onnx.export(..., external_data=False)"
+        )
 
 
 def model_content(path: Path) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vhagar.coverage import SEARCH_SHARE
 from vhagar.errors import InvalidInput
+from vhagar.network.onnx_reader import require_one_file
 from vhagar.sweep.cover import quick_largest, read_data, store_coverage
 from vhagar.sweep.database import is_unused, store_exists
 from vhagar.sweep.neighbours import write_neighbours
@@ -74,6 +75,8 @@ def run_sweep(
                 f"cannot write certificates to {settings.certificates}: {error.strerror}"
             ) from None
     store, study, models = open_study(study, path, resume)
+    for model in models if settings.certificates is not None else ():
+        require_one_file(model.network)
     if study.dataset is not None:  # a data set that does not fit is refused before the search
         read_data(Path(study.dataset), models, study)
     watch = watch or Silent()
@@ -81,7 +84,7 @@ def run_sweep(
     Scheduler(store, study, models, settings, watch).run()
     store.write_largest(quick_largest(store, models))
     if study.dataset is not None:
-        watch.note(f"attacks on inputs of {Path(study.dataset).name} that are not proven robust")
+        watch.note(f"attacking the inputs of {Path(study.dataset).name} that are not proven robust")
         seconds = (1 / SEARCH_SHARE - 1) * (time.monotonic() - begun)
         found = store_coverage(store, models, Path(study.dataset), seconds)
         # A resumed sweep may have less time for attacks than the one before.

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from vhagar.errors import InvalidInput, VhagarError
+from vhagar.network.onnx_reader import require_one_file
 from vhagar.result import Run
 from vhagar.runtime.deadline import OutOfTime
 from vhagar.runtime.output_files import check_writable
@@ -26,6 +27,7 @@ def recording(run: Run, kept: TreeState | None = None) -> Iterator[ProofTree | N
     if run.options.certificate is None:
         yield None
         return
+    require_one_file(run.original.network)
     if run.options.resume is not None and kept is None:
         raise InvalidInput(
             f"{run.options.resume} holds no proofs, because its search was not to write a "
