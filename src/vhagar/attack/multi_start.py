@@ -36,6 +36,9 @@ class _LocalSearch:
         self.best = found
 
 
+# An attack from elsewhere: target, index of the piece, input, parameters.
+Suggestion = tuple[int | None, int, Array, Array]
+
 # The outcomes of successive attempts; None for an attempt that found nothing.
 Attempts = Iterable[AttackFound | None]
 
@@ -98,6 +101,12 @@ def from_start_points(
         attack = regions.search_around(target, point.piece_index, point.x, point.parameters)
         found = attack is not None
         yield attack
+
+
+def from_attacks(target: int | None, attacks: list[Suggestion], regions: RegionSearch) -> Attempts:
+    """Polish attacks that were found elsewhere."""
+    for _, piece_index, x, parameters in attacks:
+        yield regions.polish(target, piece_index, x, parameters)
 
 
 def from_relaxations(

@@ -19,6 +19,8 @@ from vhagar.attack.incumbents import AttackFound, Incumbents, OnAttack
 from vhagar.attack.model import TorchNetwork
 from vhagar.attack.multi_start import (
     Attempts,
+    Suggestion,
+    from_attacks,
     from_relaxations,
     from_start_points,
     multi_start,
@@ -35,9 +37,6 @@ from vhagar.runtime.devices import require_torch, torch_device
 
 # Solutions to offer, best first, until the witness check accepts one.
 _MOST_OFFERED = 8
-
-# An attack from elsewhere: target, index of the piece, input, parameters.
-Suggestion = tuple[int | None, int, Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +131,8 @@ class _Rounds:
             self._search(dives, should_stop, suggestions)
         ended = options.relax_first and should_stop()
         if options.rounds is None and options.starts and not ended:
-            seed = int(self._rng.integers(2**31))
-            first_attack(self._problem, self._offer_first, seed, self._dataset, should_stop)
+            self._search(self._first_attacks(should_stop), should_stop, suggestions)
+            ended = should_stop()
         while not ended:
             rounds += 1
             self._take(suggestions)
@@ -197,8 +196,23 @@ class _Rounds:
         offer = self._offer_all_of(batch)
         return ascend(batch, state, self._options, rng, should_stop, offer)
 
-    def _offer_first(self, target: int | None, x: Array, piece_index: int, own: Array) -> None:
-        self._incumbents.offer(target, piece_index, x, own)
+    def _first_attacks(self, should_stop: Callable[[], bool]) -> dict[int | None, Attempts]:
+        """Several short attacks, which need no torch, and the basins that they lead to."""
+        found: dict[int | None, list[Suggestion]] = {}
+        for _ in range(self._options.basins if self._options.regions else 1):
+            last: dict[int | None, Suggestion] = {}
+
+            def offer(target: int | None, x: Array, piece_index: int, own: Array) -> None:
+                last[target] = target, piece_index, x, own  # noqa: B023
+                self._incumbents.offer(target, piece_index, x, own)
+
+            seed = int(self._rng.integers(2**31))
+            first_attack(self._problem, offer, seed, self._dataset, should_stop)
+            for target, attack in last.items():
+                found.setdefault(target, []).append(attack)
+        if not self._options.regions:
+            return {}
+        return {target: from_attacks(target, own, self._regions) for target, own in found.items()}
 
     def _offer(self, points: list[StartPoint]) -> None:
         for point in points[:_MOST_OFFERED]:

@@ -171,6 +171,7 @@ class RegionModel:
     def polisher(self) -> Simplex:
         """A second simplex on the same model, so that polishing leaves the search's basis alone."""
         polisher = self._simplex(self.model.arrays, self.model.delta)
+        polisher.impatient = True  # whole regions are exchanged, and no bound rests on the duals
         if self.is_large:
             polisher.use_interior_point()
         return polisher
