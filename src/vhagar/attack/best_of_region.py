@@ -26,7 +26,7 @@ _MARGINS = (1e-6, 1e-5, 1e-4, 1e-3)
 # Measured: 12,000 iterations in 3 s, or 0.3 s by interior points, with 1,334 rows (PERFORMANCE.md).
 _ITERATIONS_PER_ROW, _LEAST_ITERATIONS = 2, 1000
 # A first solve has so many times as many.
-_FROM_NOTHING = 4
+_FROM_NOTHING = 2
 # After this many LPs that took the simplex method too long, and unless it has solved more of them,
 # all regions of a model are solved by interior points.
 # Measured: fmnist_conv1, 1,400 rows: 0.13 s by interior points, 0.02 to 0.05 s from a basis.

@@ -10,8 +10,9 @@ from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
 from vhagar.attack.start_points import StartPoint
 
-# Attacks whose confidences differ relatively by less than this count as the same.
-_SAME = 1e-4
+# Attacks whose confidences differ relatively by less than this count as the same, and an improvement
+# by less counts as a failure.
+_SAME, _TINY = 1e-4, 1e-3
 
 
 class _LocalSearch:
@@ -30,8 +31,7 @@ class _LocalSearch:
         if found is None or found.confidence <= at.confidence:
             self.failures += 1
             return
-        # A tiny improvement counts as a failure.
-        tiny = found.confidence <= at.confidence * (1 + _SAME)
+        tiny = found.confidence <= at.confidence * (1 + _TINY)
         self.failures = self.failures + 1 if tiny else 0
         self.best = found
 
@@ -61,14 +61,12 @@ def multi_start(
         yield
     if not options.regions:
         return
-    searches = [_LocalSearch(regions, attack) for attack in _distinct(attacks)[: options.basins]]
-    while len(searches) > 1:
-        for search in searches:
-            for _ in range(max(options.patience // options.basins, 1)):
-                search.step()
-                yield
-        searches.sort(key=lambda search: -search.best.confidence)
-        searches = searches[: len(searches) // 2]
+    # Basins that rise more slowly at first often end higher, so each has its time.
+    for attack in _distinct(attacks)[: options.basins]:
+        search = _LocalSearch(regions, attack)
+        while search.failures < max(options.patience // options.basins, 1):
+            search.step()
+            yield
     if target not in incumbents.best:
         return
     last = _LocalSearch(regions, incumbents.best[target])

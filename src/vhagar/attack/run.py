@@ -130,11 +130,12 @@ class _Rounds:
             }
             self._search(dives, should_stop, suggestions)
         ended = options.relax_first and should_stop()
-        if options.rounds is None and options.starts and not ended:
-            self._search(self._first_attacks(should_stop), should_stop, suggestions)
-            ended = should_stop()
         while not ended:
             rounds += 1
+            if options.rounds is None and options.starts:
+                self._search(self._first_attacks(should_stop), should_stop, suggestions)
+                if should_stop():
+                    break
             self._take(suggestions)
             try:
                 solutions = self._ascend_within_memory(should_stop)

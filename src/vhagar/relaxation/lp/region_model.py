@@ -33,7 +33,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 # With more rows than this, the LP of a fixed linear region is solved by an interior point method.
 # Measured: 1.8 s instead of 14.7 s with 6,081 rows (PERFORMANCE.md, a9a5301).
-_MANY_ROWS = 2500
+_MANY_ROWS = 10000
 # Omitted rows are restored if they would lower the bound by this share; the most such rounds.
 _WORTH_THE_ROWS, _MOST_ROUNDS = 0.01, 8
 # An LP stops this share below `enough`, because the formula's bound is slightly above the LP's.
