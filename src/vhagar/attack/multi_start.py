@@ -1,4 +1,4 @@
-"""Multi-start local search: several basins at first, each for a while, then only the best."""
+"""Multi-start local search: several basins, each until it stagnates, then the best for longer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
 from vhagar.attack.start_points import StartPoint
 
-# Attacks whose confidences differ relatively by less than this count as the same, and an improvement
-# by less counts as a failure.
-_SAME, _TINY = 1e-4, 1e-3
+# Attacks whose confidences differ relatively by less than this count as the same.
+_SAME = 1e-4
+# Smaller relative improvements count as failures.
+_TINY = 1e-3
 
 
 class _LocalSearch:

@@ -29,7 +29,8 @@ _NO_ROWS = np.zeros(0, dtype=np.int64)
 # Iterations of one solve, for each row and column: many times what the simplex method takes.
 _ITERATIONS_EACH = 10
 # Iterations per row after which a solve from a basis counts as stuck in degenerate steps, and costs
-# are perturbed. Measured: PERFORMANCE.md, "perturbed costs, late".
+# are perturbed; for the impatient, the second number. Measured: PERFORMANCE.md, "perturbed costs,
+# late".
 _STUCK, _STUCK_SOON = 4, 1
 # Cost of a column that is taken from one end of its range to the other, where costs are slightly
 # off; the objective's own is 1, and more where it is emphasised. Measured: PERFORMANCE.md, "costs
