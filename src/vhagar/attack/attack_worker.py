@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from vhagar.array_types import Array
 from vhagar.attack.hints import Hints
-from vhagar.attack.multi_start import Suggestion
 from vhagar.attack.options import AttackOptions
-from vhagar.attack.run import attack
+from vhagar.attack.run import Suggestion, attack
 from vhagar.problem import Problem
 from vhagar.runtime.pool import Channel
 

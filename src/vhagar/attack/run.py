@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike
 from vhagar.array_types import Array
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, Group
-from vhagar.attack.first_attack import first_attack
+from vhagar.attack.first_attack import first_attack, multiplications
 from vhagar.attack.hints import Hints, hints_of
 from vhagar.attack.incumbents import AttackFound, Incumbents, OnAttack
 from vhagar.attack.model import TorchNetwork
 from vhagar.attack.multi_start import (
     Attempts,
-    Suggestion,
     from_attacks,
     from_relaxations,
     from_start_points,
@@ -35,8 +34,15 @@ from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
 from vhagar.runtime.deadline import Deadline, OutOfTime
 from vhagar.runtime.devices import require_torch, torch_device
 
+# Regions of networks with more multiplications take too long before there has been an ascent.
+# Measured: the paper's have up to 42,000; mnistfc_256x2 has 270,000, where the first region takes
+# 0.3 s and a relaxation of its neighbours 0.5 s (PERFORMANCE.md).
+_QUICK = 100_000
 # Solutions to offer, best first, until the witness check accepts one.
 _MOST_OFFERED = 8
+
+# An attack from elsewhere: target, index of the piece, input, parameters.
+Suggestion = tuple[int | None, int, Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +99,7 @@ class _Rounds:
         on_attack: OnAttack | None,
         deadline: Deadline,
     ) -> None:
-        self._problem = reduced.problem
+        self._reduced, self._problem = reduced, reduced.problem
         self._deadline = deadline
         self._options = options
         self._dataset = dataset
@@ -101,6 +107,8 @@ class _Rounds:
         self._incumbents = Incumbents(reduced, on_attack)
         self._regions = RegionSearch(self._incumbents, self._rng, deadline)
         self._hints: dict[int | None, Hints] = {}
+        # Whether regions are searched before the first ascent.
+        self._quick = options.regions and multiplications(self._problem.network) <= _QUICK
         self._shortlist = Shortlist(options.basins, len(self._problem.pieces), self._rng)
 
     @cached_property
@@ -132,7 +140,7 @@ class _Rounds:
         ended = options.relax_first and should_stop()
         while not ended:
             rounds += 1
-            if options.rounds is None and options.starts:
+            if options.rounds is None and options.starts and (self._quick or rounds == 1):
                 self._search(self._first_attacks(should_stop), should_stop, suggestions)
                 if should_stop():
                     break
@@ -198,22 +206,26 @@ class _Rounds:
         return ascend(batch, state, self._options, rng, should_stop, offer)
 
     def _first_attacks(self, should_stop: Callable[[], bool]) -> dict[int | None, Attempts]:
-        """Several short attacks, which need no torch, and the basins that they lead to."""
-        found: dict[int | None, list[Suggestion]] = {}
-        for _ in range(self._options.basins if self._options.regions else 1):
-            last: dict[int | None, Suggestion] = {}
+        """Short attacks, which need no torch, and the regions that they lead to, if quick."""
+        found: dict[int | None, list[AttackFound]] = {}
+        for _ in range(self._options.basins if self._quick else 1):
+            own = Incumbents(self._reduced, self._offer_found)
 
-            def offer(target: int | None, x: Array, piece_index: int, own: Array) -> None:
-                last[target] = target, piece_index, x, own  # noqa: B023
-                self._incumbents.offer(target, piece_index, x, own)
+            def offer(
+                target: int | None, x: Array, index: int, e: Array, own: Incumbents = own
+            ) -> None:
+                own.offer(target, index, x, e)
 
             seed = int(self._rng.integers(2**31))
             first_attack(self._problem, offer, seed, self._dataset, should_stop)
-            for target, attack in last.items():
+            for target, attack in own.best.items():
                 found.setdefault(target, []).append(attack)
-        if not self._options.regions:
+        if not self._quick:
             return {}
-        return {target: from_attacks(target, own, self._regions) for target, own in found.items()}
+        return {target: from_attacks(target, some, self._regions) for target, some in found.items()}
+
+    def _offer_found(self, found: AttackFound) -> None:
+        self._incumbents.offer(found.target, found.piece_index, found.x, found.parameters)
 
     def _offer(self, points: list[StartPoint]) -> None:
         for point in points[:_MOST_OFFERED]:
