@@ -260,6 +260,9 @@ def test_regions_are_searched_before_the_first_ascent(
         should_stop=lambda: max(best) >= 4.0 - 1e-4,
     )
     assert 4.0 - 1e-4 <= found.lower <= 4.0
+    # The best attack's signs are hints where there was no ascent.
+    first, *_ = found.hints[1].first
+    assert first.tolist() == [1, 1, 0]
 
 
 def test_later_ascents_start_near_the_best_attack(

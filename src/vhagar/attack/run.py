@@ -160,6 +160,11 @@ class _Rounds:
                 }
                 self._search(attempts, should_stop, suggestions)
             ended = should_stop() or rounds == options.rounds
+        for target, best in self._incumbents.best.items():
+            if target not in self._hints:  # no ascent has found an attack, or there was none
+                x, e = best.x, best.parameters
+                point = StartPoint(target, best.piece_index, x, e, best.confidence)
+                self._update_hints(target, [point])
         return AttackResult(dict(self._incumbents.best), dict(self._hints), rounds)
 
     def _ascend_within_memory(self, should_stop: Callable[[], bool]) -> Solutions:
