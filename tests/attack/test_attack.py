@@ -243,6 +243,28 @@ def test_relaxations_lead_to_attacks_without_any_ascent(
         assert optimum - 1e-4 <= _lower(problem, replace(_SMALL, relax_first=True)) <= optimum
 
 
+def test_regions_are_searched_before_the_first_ascent(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where short attacks and linear programs suffice, torch is not needed."""
+
+    def never(*_: Any) -> None:
+        raise AssertionError("there was time for an ascent")
+
+    monkeypatch.setattr(running, "ascend", never)
+    best = [0.0]
+    found = attack(
+        corner,
+        timeout=100,
+        on_attack=lambda attack: best.append(attack.confidence),
+        should_stop=lambda: max(best) >= 4.0 - 1e-4,
+    )
+    assert 4.0 - 1e-4 <= found.lower <= 4.0
+    # The best attack's signs are hints where there was no ascent.
+    first, *_ = found.hints[1].first
+    assert first.tolist() == [1, 1, 0]
+
+
 def test_later_ascents_start_near_the_best_attack(
     corner: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

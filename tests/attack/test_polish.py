@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from vhagar import Domain, Problem, Zonotope
+from vhagar.attack import best_of_region
 from vhagar.attack import polish as polishing
 from vhagar.attack.polish import Signs, _neighbourhood, believed_signs, polish
 from vhagar.network import Affine, Network, Relu
@@ -134,13 +135,14 @@ def test_one_hard_region_leaves_the_others_to_the_simplex_method(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(polishing, "_MOST_ROUNDS", 1)  # which region is next depends on the method
+    monkeypatch.setattr(best_of_region, "_MOST_STEPS", 0)
     problem = pooled_problem(2)  # the source class leads in parts of the first region
     bounds = quick_bounds(problem.network, problem.pieces[0])
     easily = _polished(RegionModel(problem, bounds, 1))
     region_model = RegionModel(problem, bounds, 1)
     with monkeypatch.context() as hard:
-        hard.setattr(polishing, "_LEAST_ITERATIONS", 0)
-        hard.setattr(polishing, "_ITERATIONS_PER_ROW", 0)
+        hard.setattr(best_of_region, "_LEAST_ITERATIONS", 0)
+        hard.setattr(best_of_region, "_ITERATIONS_PER_ROW", 0)
         _polished(region_model)
     assert region_model.hard_regions == 1
     assert region_model.interior.by_interior_point
@@ -154,14 +156,15 @@ def test_where_all_regions_are_hard_there_are_interior_points_for_good(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(polishing, "_MOST_ROUNDS", 1)  # which region is next depends on the method
+    monkeypatch.setattr(best_of_region, "_MOST_STEPS", 0)
     problem = pooled_problem(2)  # the source class leads in parts of the first region
     bounds = quick_bounds(problem.network, problem.pieces[0])
     easily, region_model = (
         _polished(RegionModel(problem, bounds, 1)),
         RegionModel(problem, bounds, 1),
     )
-    monkeypatch.setattr(polishing, "_LEAST_ITERATIONS", 0)
-    monkeypatch.setattr(polishing, "_ITERATIONS_PER_ROW", 0)
+    monkeypatch.setattr(best_of_region, "_LEAST_ITERATIONS", 0)
+    monkeypatch.setattr(best_of_region, "_ITERATIONS_PER_ROW", 0)
     for _ in range(3):
         assert _polished(region_model) == pytest.approx(easily, rel=1e-4)
     assert region_model.polisher.by_interior_point

@@ -50,7 +50,7 @@ def test_nothing_is_tried_beyond_what_is_possible(corner: Problem) -> None:
 def test_a_region_that_is_no_better_is_given_up(
     corner: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The solver of regions hears what their confidence has to exceed."""
+    """The solver of regions hears what their confidence has to exceed, or nearly."""
     heard: list[float] = []
     solve = Simplex.solve
 
@@ -62,10 +62,11 @@ def test_a_region_that_is_no_better_is_given_up(
     _, regions = _regions(corner)
     x = np.full(16, 0.3)
     regions.polish(1, 0, x, np.zeros(0), beyond=5.0)
-    assert 5.0 in heard
+    assert any(4.5 < enough < 5.0 for enough in heard)
     heard.clear()
     regions.search_around(1, 0, x, np.zeros(0), beyond=3.5)
-    assert 3.5 in heard
+    assert 3.5 in heard  # the relaxation
+    assert any(3.0 < enough < 3.5 for enough in heard)
     heard.clear()
     regions.search_around(1, 0, x, np.zeros(0))
     assert max(heard) <= 0.0

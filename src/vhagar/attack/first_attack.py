@@ -109,13 +109,19 @@ class _Rows:
         return len(self.source)
 
 
+def multiplications(network: Network) -> int:
+    """How many multiplications one forward pass takes."""
+    linear = (layer for layer in network.layers if isinstance(layer, AbstractLinear))
+    return sum(layer.out_size * layer.fan_in for layer in linear)
+
+
 def _row_count(network: Network) -> int:
     """How many rows the network leaves time for."""
-    linear = (layer for layer in network.layers if isinstance(layer, AbstractLinear))
-    each = sum(layer.out_size * layer.fan_in for layer in linear)
     # Forwards and backwards: one copy while inputs grow, and then two.
     passes = 2 * (2 * _GROWTH_STEPS + 2 * _STEPS)
-    return int(np.clip(_MOST_WORK / max(passes * each, 1), _LEAST_ROWS, _MOST_ROWS))
+    return int(
+        np.clip(_MOST_WORK / max(passes * multiplications(network), 1), _LEAST_ROWS, _MOST_ROWS)
+    )
 
 
 def _grown(

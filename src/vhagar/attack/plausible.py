@@ -21,10 +21,10 @@ from vhagar.attack.linear_regions import (
     other_parts,
     outside_region,
     parameter_is_fixed,
+    proposed,
     randomly_kept,
     signs_at,
 )
-from vhagar.attack.polish import proposed
 from vhagar.errors import SolverFailure
 from vhagar.network import confidence
 from vhagar.perturbation import AbstractPiece, Domain

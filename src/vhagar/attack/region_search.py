@@ -23,10 +23,11 @@ from vhagar.attack.linear_regions import (
     neuron_offsets,
     outside_region,
     parameter_is_fixed,
+    proposed,
     randomly_kept,
     signs_at,
 )
-from vhagar.attack.polish import polish, proposed
+from vhagar.attack.polish import polish
 from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece, Domain
 from vhagar.perturbation.domain.parts import at_whole_numbers
@@ -167,7 +168,7 @@ class RegionSearch:
         with contextlib.suppress(SolverFailure):
             region_model = self._region_model(target, piece_index, parameters)
             region_model.simplex.switch_off(self._random_cuts(region_model, x, parameters))
-            answer = region_model.simplex.solve(_most_iterations(region_model))
+            answer = region_model.simplex.solve(_most_iterations(region_model), enough=beyond)
             if answer.primal is not None and answer.objective > beyond:
                 near = proposed(region_model, answer.primal)
                 return self.polish(target, piece_index, *near, max(beyond, 0.0))

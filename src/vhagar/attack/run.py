@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from vhagar.array_types import Array
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, Group
-from vhagar.attack.first_attack import first_attack
+from vhagar.attack.first_attack import first_attack, multiplications
 from vhagar.attack.hints import Hints, hints_of
 from vhagar.attack.incumbents import AttackFound, Incumbents, OnAttack
 from vhagar.attack.model import TorchNetwork
 from vhagar.attack.multi_start import (
     Attempts,
+    from_attacks,
     from_relaxations,
     from_start_points,
     multi_start,
@@ -33,6 +34,10 @@ from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
 from vhagar.runtime.deadline import Deadline, OutOfTime
 from vhagar.runtime.devices import require_torch, torch_device
 
+# Regions of networks with more multiplications take too long before there has been an ascent.
+# Measured: the paper's have up to 42,000; mnistfc_256x2 has 270,000, where the first region takes
+# 0.3 s and a relaxation of its neighbours 0.5 s (PERFORMANCE.md).
+_QUICK = 100_000
 # Solutions to offer, best first, until the witness check accepts one.
 _MOST_OFFERED = 8
 
@@ -94,7 +99,7 @@ class _Rounds:
         on_attack: OnAttack | None,
         deadline: Deadline,
     ) -> None:
-        self._problem = reduced.problem
+        self._reduced, self._problem = reduced, reduced.problem
         self._deadline = deadline
         self._options = options
         self._dataset = dataset
@@ -102,6 +107,8 @@ class _Rounds:
         self._incumbents = Incumbents(reduced, on_attack)
         self._regions = RegionSearch(self._incumbents, self._rng, deadline)
         self._hints: dict[int | None, Hints] = {}
+        # Whether regions are searched before the first ascent.
+        self._quick = options.regions and multiplications(self._problem.network) <= _QUICK
         self._shortlist = Shortlist(options.basins, len(self._problem.pieces), self._rng)
 
     @cached_property
@@ -131,11 +138,12 @@ class _Rounds:
             }
             self._search(dives, should_stop, suggestions)
         ended = options.relax_first and should_stop()
-        if options.rounds is None and options.starts and not ended:
-            seed = int(self._rng.integers(2**31))
-            first_attack(self._problem, self._offer_first, seed, self._dataset, should_stop)
         while not ended:
             rounds += 1
+            if options.rounds is None and options.starts and (self._quick or rounds == 1):
+                self._search(self._first_attacks(should_stop), should_stop, suggestions)
+                if should_stop():
+                    break
             self._take(suggestions)
             try:
                 solutions = self._ascend_within_memory(should_stop)
@@ -152,6 +160,11 @@ class _Rounds:
                 }
                 self._search(attempts, should_stop, suggestions)
             ended = should_stop() or rounds == options.rounds
+        for target, best in self._incumbents.best.items():
+            if target not in self._hints:  # no ascent has found an attack, or there was none
+                x, e = best.x, best.parameters
+                point = StartPoint(target, best.piece_index, x, e, best.confidence)
+                self._update_hints(target, [point])
         return AttackResult(dict(self._incumbents.best), dict(self._hints), rounds)
 
     def _ascend_within_memory(self, should_stop: Callable[[], bool]) -> Solutions:
@@ -197,8 +210,27 @@ class _Rounds:
         offer = self._offer_all_of(batch)
         return ascend(batch, state, self._options, rng, should_stop, offer)
 
-    def _offer_first(self, target: int | None, x: Array, piece_index: int, own: Array) -> None:
-        self._incumbents.offer(target, piece_index, x, own)
+    def _first_attacks(self, should_stop: Callable[[], bool]) -> dict[int | None, Attempts]:
+        """Short attacks, which need no torch, and the regions that they lead to, if quick."""
+        found: dict[int | None, list[AttackFound]] = {}
+        for _ in range(self._options.basins if self._quick else 1):
+            own = Incumbents(self._reduced, self._offer_found)
+
+            def offer(
+                target: int | None, x: Array, index: int, e: Array, own: Incumbents = own
+            ) -> None:
+                own.offer(target, index, x, e)
+
+            seed = int(self._rng.integers(2**31))
+            first_attack(self._problem, offer, seed, self._dataset, should_stop)
+            for target, attack in own.best.items():
+                found.setdefault(target, []).append(attack)
+        if not self._quick:
+            return {}
+        return {target: from_attacks(target, some, self._regions) for target, some in found.items()}
+
+    def _offer_found(self, found: AttackFound) -> None:
+        self._incumbents.offer(found.target, found.piece_index, found.x, found.parameters)
 
     def _offer(self, points: list[StartPoint]) -> None:
         for point in points[:_MOST_OFFERED]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vhagar.array_types import Array
-from vhagar.attack.polish import believed_signs, polish, proposed
+from vhagar.attack.linear_regions import proposed
+from vhagar.attack.polish import believed_signs, polish
 from vhagar.errors import SolverFailure
 from vhagar.perturbation.domain.parts import at_whole_numbers
 from vhagar.reduction.base import Reduced

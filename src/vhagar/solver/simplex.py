@@ -29,8 +29,9 @@ _NO_ROWS = np.zeros(0, dtype=np.int64)
 # Iterations of one solve, for each row and column: many times what the simplex method takes.
 _ITERATIONS_EACH = 10
 # Iterations per row after which a solve from a basis counts as stuck in degenerate steps, and costs
-# are perturbed. Measured: PERFORMANCE.md, "perturbed costs, late".
-_STUCK = 4
+# are perturbed; for the impatient, the second number. Measured: PERFORMANCE.md, "perturbed costs,
+# late".
+_STUCK, _STUCK_SOON = 4, 1
 # Cost of a column that is taken from one end of its range to the other, where costs are slightly
 # off; the objective's own is 1, and more where it is emphasised. Measured: PERFORMANCE.md, "costs
 # slightly off".
@@ -67,9 +68,10 @@ class Simplex:
         import highspy
 
         self._off: frozenset[int] = frozenset()
-        self._from_nothing = True
+        self.from_nothing = True
         self._deadline = deadline
         self.by_interior_point = False
+        self.impatient = False  # whether a solve from a basis counts as stuck four times as early
         self._gaps = GapRows.of(arrays)
         scaled = self._scaled = Scaled(self._gaps.subtracted(arrays))
         self._rows = np.delete(np.arange(len(scaled.row_lower)), left_out)
@@ -153,12 +155,12 @@ class Simplex:
         missing = 0 if basis is None else len(self._rows) - len(basis.row_status)
         if basis is not None and basis.valid and missing >= 0:
             self._require(self._highs.setBasis(with_basic_rows(basis, missing)), "setBasis")
-            self._from_nothing = False
+            self.from_nothing = False
 
     def forget(self) -> None:
         """Start again without a basis, for example after numerical trouble."""
         self._require(self._highs.clearSolver(), "clearSolver")
-        self._from_nothing = True
+        self.from_nothing = True
 
     def use_interior_point(self) -> None:
         """Use an interior point method, which is faster for large models that change a lot.
@@ -247,9 +249,9 @@ class Simplex:
         self._highs.setOptionValue("objective_bound", self._shift - enough / self._unit)
         # Cost perturbation helps without a basis. From a good basis it costs more than it gains: it
         # must be undone afterwards, and spoils the duals of an unfinished solve.
-        first = limit if self._from_nothing else min(limit, self.steps_from_basis)
-        status, iterations = self._run(first, perturbed=self._from_nothing)
-        self._from_nothing = False
+        first = limit if self.from_nothing else min(limit, self.steps_from_basis)
+        status, iterations = self._run(first, perturbed=self.from_nothing)
+        self.from_nothing = False
         if status is LpStatus.LIMIT and first < limit and iterations >= first:
             status, more = self._run(limit - first, perturbed=True)
             iterations += more
@@ -272,7 +274,9 @@ class Simplex:
     @property
     def steps_from_basis(self) -> int:
         """Iterations after which a solve from a basis is stuck."""
-        return MOST if self.by_interior_point else _STUCK * (len(self._rows) + 1)
+        if self.by_interior_point:
+            return MOST
+        return (_STUCK_SOON if self.impatient else _STUCK) * (len(self._rows) + 1)
 
     def _run(self, limit: int, perturbed: bool) -> tuple[LpStatus, int]:
         """Run the solver; its status, and how many iterations it took."""
