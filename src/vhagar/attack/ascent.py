@@ -157,16 +157,12 @@ def _lagrangian_ascent(
     multiplier = torch.zeros_like(state.x[:, 0])
     for k in range(options.steps + 1):
         variables = _variables(state)
+        own = None if widths is None else widths * max(1 - k / (_ROUNDED * options.steps), 0.0)
         current = State(variables[0], tuple(variables[1:]))
-        left = 1 - k / (_ROUNDED * options.steps)
-        rounded = widths is not None and left > 0
-        with torch.set_grad_enabled(not rounded):
-            confidence, margin = batch.confidence_and_margin(current)
-        best.update(confidence, margin, state)
+        confidence, margin, exact = _evaluated(batch, current, own)
+        best.update(exact, margin, state)
         if k == options.steps or should_stop():
             return
-        if widths is not None and rounded:
-            confidence, margin = batch.confidence_and_margin(current, left * widths)
         scale = scale or max(float(confidence.detach().abs().mean()), 1e-30)
         violation = MARGIN - margin / scale
         active = multiplier + options.penalty * violation > 0
@@ -182,6 +178,19 @@ def _lagrangian_ascent(
             for size, adam, gradient in zip(sizes, adams, gradients, strict=True)
         ]
         state = _moved(batch, state, steps)
+
+
+def _evaluated(batch: Batch, state: State, widths: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Confidences and margins with ReLUs rounded off; confidences again, of the network itself.
+
+    The latter are minus infinity in rows whose ReLUs are rounded off.
+    """
+    torch = require_torch()
+    if widths is None or not (widths > 0).any():
+        confidence, margin = batch.confidence_and_margin(state)
+        return confidence, margin, confidence
+    confidence, margin = batch.confidence_and_margin(state, widths)
+    return confidence, margin, torch.where(widths > 0, -torch.inf, confidence)
 
 
 def _first_widths(batch: Batch, rng: np.random.Generator) -> Tensor:
