@@ -173,7 +173,7 @@ class _Entering:
 def _entering(piece: AbstractPiece) -> _Entering:
     """The unknowns: the input if its change is linear in it, the first pixel's change if all are
     the same, else each pixel's change."""
-    if piece.formula is not None and piece.formula.changes_alike:
+    if _all_change_alike(piece):
         change, first = input_change(piece), np.arange(1)
         alike = np.ones((piece.domain.size, 1))
         middle, radius = change.middle[first], change.radius[first]
@@ -192,6 +192,12 @@ def _entering(piece: AbstractPiece) -> _Entering:
     # Cosines are not exact, and neither are weights computed from them.
     error = np.where(linear == np.round(linear), 0.0, 128 * HALF_ULP)
     return _Entering(inputs, linear, error, domain.middle, domain.radius, True)
+
+
+def _all_change_alike(piece: AbstractPiece) -> bool:
+    formula = piece.formula
+    small = piece.domain.size**2 <= _MOST_ENTRIES  # as for linear changes; certificates say so
+    return small and formula is not None and formula.changes_alike
 
 
 def _linear_change(piece: AbstractPiece) -> Array | None:
