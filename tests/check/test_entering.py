@@ -73,7 +73,7 @@ def test_tied_inputs_range_over_all_of_the_input_range() -> None:
 
 
 def test_where_all_pixels_change_alike_one_change_is_all_of_them() -> None:
-    """Brightness without a clip, and a user's map that adds one amount; not if one pixel has more."""
+    """Brightness without a clip."""
     for text in ("brightness([0.25,0.5])", "brightness([-0.5,-0.25])"):
         (piece,) = pieces(text, IMAGE, False)
         found = Entering.of(piece, tied=True)
