@@ -15,7 +15,7 @@ DEVICES = ("auto", "cpu", "cuda")
 EXECUTORS = ("local", "ray")
 # What can be left out of the engine `Mip`, and of the attack.
 MIP_PARTS = ("dependencies", "attack", "hints")
-ATTACK_PARTS = ("starts", "aim", "lagrangian", "regions", "polish")
+ATTACK_PARTS = ("starts", "aim", "lagrangian", "smooth", "regions", "polish")
 # How the engine `Mip` writes a ReLU.
 FORMULATIONS = ("bigm", "lambda")
 

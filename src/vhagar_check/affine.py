@@ -129,6 +129,20 @@ class BoxAffine(Piece):
         shift, (black, white) = Fraction(float(self.offset[row])), self.domain.ends
         return sum(map(min, terms), shift) < black, sum(map(max, terms), shift) > white
 
+    @property
+    def changes_alike(self) -> bool:
+        own, moves, size = self.matrix, self.directions, self.domain.size
+        every = np.arange(size)
+        if not (np.array_equal(own.row, every) and np.array_equal(own.column, every)):
+            return False
+        # Each row has the same entries, in the same order.
+        weights = moves.weight.reshape(size, -1) if len(moves.weight) % size == 0 else None
+        if weights is None or (moves.row != np.repeat(every, weights.shape[1])).any():
+            return False
+        columns = moves.column.reshape(weights.shape)
+        same = (weights == weights[0]).all() and (columns == columns[0]).all()
+        return bool(same and (own.weight == 1).all() and (self.offset == self.offset[0]).all())
+
     def linear_change(self) -> tuple[Floats, Floats] | None:
         if len(self.lower) or self.offset.any():
             return None

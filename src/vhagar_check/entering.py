@@ -38,7 +38,13 @@ class Entering:
         if not tied:
             low, high = change_box(piece, changed)
             return cls(changed, changed, low[changed], high[changed])
-        linear = piece.linear_change() if piece.domain.size <= _MOST_TIED else None
+        small = piece.domain.size <= _MOST_TIED
+        if small and piece.changes_alike:
+            low, high = change_box(piece, changed)
+            alike = np.ones((len(changed), 1))
+            first = np.arange(1)
+            return cls(changed, first, low[first], high[first], alike, np.zeros_like(alike))
+        linear = piece.linear_change() if small else None
         if linear is None:
             raise Rejected("a proof ties the change to the input where it is no linear function")
         matrix, slips = linear[0][changed], linear[1][changed]

@@ -146,6 +146,11 @@ class Piece(ABC):
         """`C` and its entries' errors if `x - x_p = C x` for all pairs; else None."""
         return None
 
+    @property
+    def changes_alike(self) -> bool:
+        """Whether `x - x_p` has the same value in all entries, for all pairs, exactly."""
+        return False
+
     def with_span(self, span: Span) -> Piece:
         raise Rejected("a piece without a parameter was split")
 

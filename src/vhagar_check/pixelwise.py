@@ -48,6 +48,10 @@ class Pixelwise(Piece):
     limit: float = 0.0
     clip_corners: tuple[tuple[Corner, int], ...] = ()
 
+    @property
+    def changes_alike(self) -> bool:
+        return self.name == "brightness" and not self.clip and bool(self.mask.all())
+
     def largest(self, a: Floats, b: Floats) -> Floats:
         kept = _best(a, b, [(end, end) for end in self.domain.ends])
         totals = [

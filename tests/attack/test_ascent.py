@@ -11,7 +11,7 @@ from vhagar.attack.batch import Batch, Group
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.model import TorchNetwork
 from vhagar.attack.options import AttackOptions
-from vhagar.network import confidence
+from vhagar.network import Affine, Relu, confidence
 from vhagar.result import Witness
 from vhagar.runtime.devices import torch_device
 
@@ -115,3 +115,21 @@ def test_attacks_are_reported_on_the_way(hidden: Network, lagrangian: bool) -> N
     assert heard
     assert heard == sorted(set(heard))
     assert np.isfinite(heard).all()
+
+
+def test_rounded_relus_lead_out_of_a_plateau() -> None:
+    """Where the start is, the only neuron is off: the network itself has no gradient there."""
+    hidden = Affine(np.array([[10.0]]), np.array([-7.0]), (1,), (1,))
+    scores = Affine(np.array([[1.0], [0.0]]), np.array([0.0, 1.5]), (1,), (2,))
+    network = Network((hidden, Relu((1,)), scores), (1,))
+    problem = Problem(network, perturbation="linf(0.2)", source=0, targets=1)
+    batch = _batch(problem, 32)
+
+    def best(smooth: bool) -> float:
+        rng = np.random.default_rng(0)
+        state = batch.start(rng.uniform(0.3, 0.65, size=(32, 1)), rng)
+        found = ascend(batch, state, AttackOptions(smooth=smooth), rng)
+        return float(found.confidence.max())
+
+    assert best(smooth=False) == -np.inf
+    assert 0 < best(smooth=True) <= 1.5

@@ -86,12 +86,13 @@ def test_each_target_has_its_witness() -> None:
     [
         _PLAIN,
         replace(_SMALL, lagrangian=False),
+        replace(_SMALL, smooth=False),
         replace(_SMALL, starts=False),
         replace(_SMALL, rounds=2, aim=False),
         replace(_SMALL, regions=False),
         replace(_SMALL, regions=False, polish=False),
     ],
-    ids=["paper", "balanced", "no starts", "no aim", "no regions", "no polish"],
+    ids=["paper", "balanced", "not smooth", "no starts", "no aim", "no regions", "no polish"],
 )
 def test_every_part_can_be_switched_off(corner: Problem, options: AttackOptions) -> None:
     assert 3.0 <= _lower(corner, options) <= 4.0

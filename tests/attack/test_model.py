@@ -63,3 +63,37 @@ def test_leaky_scores_have_a_gradient_where_all_neurons_are_off() -> None:
     (gradient,) = torch.autograd.grad(model.leaky_scores(x, 0.1)[0, 0], x)
     np.testing.assert_allclose(gradient.numpy(), [[0.3, 0.6]])
     assert torch.equal(model.leaky_scores(x, 0.0), model.scores(x))
+
+
+def test_smooth_scores_are_the_scores_of_softplus() -> None:
+    rng = np.random.default_rng(3)
+    linear = np.array([False, True, False, True])
+    first = Affine(rng.normal(size=(4, 3)), rng.normal(size=4), (3,), (4,))
+    last = Affine(rng.normal(size=(2, 4)), rng.normal(size=2), (4,), (2,))
+    network = Network((first, Relu((4,), linear), last), (3,))
+    model = TorchNetwork(network, torch_device("cpu"), double=True)
+    x = rng.uniform(-1, 1, size=(5, 3))
+    widths = np.array([[0.0], [1e-3], [0.1], [1.0], [30.0]])
+    before = first.forward(x)
+    width = np.maximum(widths * before.std(), 1e-30)
+    after = np.where(linear, before, width * np.logaddexp(0.0, before / width))
+    found = model.smooth_scores(model.tensor(x), model.tensor(widths)).numpy()
+    np.testing.assert_allclose(found, last.forward(after), atol=1e-12)
+    np.testing.assert_allclose(found[0], network.forward(x)[0], atol=1e-12)
+
+
+def test_smooth_scores_of_a_single_value_are_finite() -> None:
+    network = Network(
+        (
+            Affine(np.eye(1), np.zeros(1), (1,), (1,)),
+            Relu((1,)),
+            Affine(np.array([[1.0], [0.0]]), np.zeros(2), (1,), (2,)),
+        ),
+        (1,),
+    )
+    model = TorchNetwork(network, torch_device("cpu"))
+    x = model.tensor([[0.5]]).requires_grad_(True)
+    scores = model.smooth_scores(x, model.tensor([[0.5]]))
+    (gradient,) = torch.autograd.grad(scores.sum(), x)
+    assert torch.isfinite(gradient).all()
+    np.testing.assert_allclose(scores.detach().numpy(), [[0.5, 0.0]], atol=1e-6)

@@ -41,7 +41,7 @@ def test_the_paper_has_its_numbers_and_nothing_else() -> None:
     paper = AttackOptions.paper()
     assert (paper.inputs, paper.lambda_0, paper.majority) == (10_000, 1.01, 0.95)
     assert paper.gpu_inputs == 10_000
-    added = ("lagrangian", "starts", "aim", "polish", "regions", "relax_first")
+    added = ("lagrangian", "smooth", "starts", "aim", "polish", "regions", "relax_first")
     assert not any(getattr(paper, name) for name in added)
 
 

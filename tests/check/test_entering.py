@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from vhagar_check import entering
+from vhagar_check.affine import BoxAffine
 from vhagar_check.entering import Entering
 from vhagar_check.errors import Rejected
 from vhagar_check.layers import UNDERFLOW, gamma
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain
+from vhagar_check.sparse import Sparse
 
 IMAGE = Domain((1, 3, 3), 0.0, 1.0)
 
@@ -68,6 +70,45 @@ def test_tied_inputs_range_over_all_of_the_input_range() -> None:
     (piece,) = pieces("occlusion(1,1,1)", domain, True)
     found = Entering.of(piece, tied=True)
     assert (found.low.tolist(), found.high.tolist()) == ([0.0], [2.0])
+
+
+def test_where_all_pixels_change_alike_one_change_is_all_of_them() -> None:
+    """Brightness without a clip."""
+    for text in ("brightness([0.25,0.5])", "brightness([-0.5,-0.25])"):
+        (piece,) = pieces(text, IMAGE, False)
+        found = Entering.of(piece, tied=True)
+        assert found.inputs.tolist() == [0]
+        assert found.matrix is not None
+        assert found.matrix.tolist() == [[1.0]] * 9
+        ends = sorted([found.low[0], found.high[0]], key=abs)
+        np.testing.assert_allclose(np.abs(ends), [0.25, 0.5])
+        values = np.arange(9.0)[None]
+        pulled, sizes, errors = found.pulled(values, values, np.zeros((1, 9)))
+        assert pulled.tolist() == [[36.0]]
+        assert 36.0 <= sizes[0, 0] <= 36.1
+        assert 0 < errors[0, 0] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("weights", "directions", "offset", "alike"),
+    [
+        ([1.0] * 9, [[0.5, 1.0]] * 9, [0.25] * 9, True),
+        ([1.0] * 9, [[0.5, 1.0]] * 8 + [[0.5, 0.5]], [0.25] * 9, False),
+        ([1.0] * 9, [[0.5, 0.0]] * 8 + [[0.0, 0.5]], [0.0] * 9, False),
+        ([1.0] * 9, [[1.0, 1.0]] * 8 + [[0.0, 0.0]], [0.0] * 9, False),
+        ([1.0] * 9, [[1.0, 1.0]] * 9, [0.0] * 8 + [0.5], False),
+        ([1.0] * 8 + [0.5], [[1.0, 1.0]] * 9, [0.0] * 9, False),
+        ([1.0] * 8 + [0.0], [[1.0, 1.0]] * 9, [0.0] * 9, False),
+        ([1.0] * 9, [[0.0, 0.0]] * 9, [0.5] * 9, True),
+    ],
+)
+def test_maps_that_change_all_pixels_alike(
+    weights: list[float], directions: list[list[float]], offset: list[float], alike: bool
+) -> None:
+    lower, upper = np.zeros(2), np.ones(2)
+    matrix, moves = Sparse.of(np.diag(weights)), Sparse.of(np.array(directions))
+    piece = BoxAffine(IMAGE, matrix, moves, np.array(offset), lower, upper)
+    assert piece.changes_alike == alike
 
 
 def test_nothing_is_tied_that_is_no_linear_function_or_too_large(

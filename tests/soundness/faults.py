@@ -1081,6 +1081,12 @@ QUADRATIC = {
         "np.eye(piece.domain.size) - 0.5 * formula.map.matrix.toarray()",
         f"{_PAIRS_BOUNDED}::test_a_tie_tells_a_shift_from_any_change_of_all_pixels",
     ),
+    "one amount for all pixels wherever there is a formula": _tested(
+        f"{_QUADRATIC}.differences",
+        "return small and formula is not None and formula.changes_alike",
+        "return small and formula is not None",
+        f"{_PAIRS_BOUNDED}::test_the_differences_are_linear_in_the_unknowns",
+    ),
     "a quadratic bound below its proof": _tested(
         f"{_QUADRATIC}.proven",
         "beta = found.value + share * size",

@@ -114,13 +114,19 @@ class Batch:
         parts = zip(self.pieces, state.x.split(self.rows_per_group), state.parameters, strict=True)
         return torch.cat([piece.apply(x, parameters) for piece, x, parameters in parts])
 
-    def confidence_and_margin(self, state: State) -> tuple[Tensor, Tensor]:
+    def confidence_and_margin(
+        self, state: State, widths: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Each row's confidence in the source class, and its image's confidence in the target.
 
-        Without a target, the latter is 1.
+        Without a target, the latter is 1. With `widths`, one for each row, ReLUs are rounded off.
         """
         torch = require_torch()
-        scores = self.model.scores(torch.cat([state.x, self.images(state)]))
+        both = torch.cat([state.x, self.images(state)])
+        if widths is None:
+            scores = self.model.scores(both)
+        else:
+            scores = self.model.smooth_scores(both, torch.cat([widths, widths])[:, None])
         confidence = torch_confidence(scores[: len(self)], self._source)
         margin = torch_confidence(scores[len(self) :], self._targets)
         return confidence, torch.where(self._has_target, margin, 1.0)

@@ -12,6 +12,9 @@ from vhagar.runtime.devices import Tensor, require_torch, sparse_tensor
 # Most entries of a sparse layer that is made dense, because dense products are faster.
 _LARGEST_DENSE = 2**20
 
+# The least width of a rounded ReLU: where the values of a layer do not differ at all.
+_LEAST_WIDTH = 1e-30
+
 _Step = Callable[[Tensor], Tensor]
 
 
@@ -23,6 +26,8 @@ class TorchNetwork:
         self.device = device
         self._dtype = self._torch.float64 if double else self._torch.float32
         self._steps = [(isinstance(layer, Relu), self._step(layer)) for layer in network.layers]
+        # 1 for units that are a ReLU's, 0 for linear ones, layer by layer.
+        self._curved = [self._is_curved(layer) for layer in network.layers]
 
     def tensor(self, values: Any) -> Tensor:
         """A tensor on the network's device, in its precision."""
@@ -44,6 +49,26 @@ class TorchNetwork:
             after = step(x)
             x = after + leak * (x - after) if is_relu else after
         return x
+
+    def smooth_scores(self, x: Tensor, widths: Tensor) -> Tensor:
+        """The scores if ReLUs are rounded off (softplus), row by row as far as `widths` `(rows, 1)`
+        says, relative to the spread of their layer's values. A width of 0 leaves them as they are.
+
+        Two copies in the same linear region have the same gradients: which regions lie near, and
+        how the scores change there, is seen only from smooth functions.
+        """
+        torch = self._torch
+        for (is_relu, step), curved in zip(self._steps, self._curved, strict=True):
+            after = step(x)
+            if is_relu:
+                width = (widths * x.detach().std(unbiased=False)).clamp_min(_LEAST_WIDTH)
+                after = after + curved * (width * torch.log1p(torch.exp(-x.abs() / width)))
+            x = after
+        return x
+
+    def _is_curved(self, layer: AbstractLayer) -> Tensor:
+        linear = layer.linear if isinstance(layer, Relu) else None
+        return self.tensor(1.0 if linear is None else ~linear)
 
     def _step(self, layer: AbstractLayer) -> _Step:
         if isinstance(layer, Relu):

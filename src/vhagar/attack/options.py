@@ -19,13 +19,13 @@ class AttackOptions:
     its two objectives as in the paper; `majority` (r) is the share of solutions that makes a hint.
 
     Each addition can be switched off. `lagrangian` treats the attack as a constraint with adaptive
-    multipliers (`penalty` is how fast they adapt). `starts` adds a first attack and starts that
-    need no dataset. `aim` starts half of the inputs near the best attack once there is one.
-    `polish` solves the linear regions of the best inputs exactly. `regions` searches the
-    neighbouring regions, first in `basins` basins and then in the best one, until `patience`
-    attempts in a row have failed. All of this is repeated `rounds` times, or without end.
-    `relax_first` searches from the pieces' relaxations before the first ascent, so that one process
-    can do so while another one ascends.
+    multipliers (`penalty` is how fast they adapt); `smooth` rounds ReLUs off in its first steps,
+    for half of the inputs. `starts` adds a first attack and starts that need no dataset. `aim`
+    starts half of the inputs near the best attack once there is one. `polish` solves the linear
+    regions of the best inputs exactly. `regions` searches the neighbouring regions, first in
+    `basins` basins and then in the best one, until `patience` attempts in a row have failed. All of
+    this is repeated `rounds` times, or without end. `relax_first` searches from the pieces'
+    relaxations before the first ascent, so that one process can do so while another one ascends.
     """
 
     inputs: int = 128
@@ -37,6 +37,7 @@ class AttackOptions:
     kappa: float = 1e-6
     majority: float = 0.95
     lagrangian: bool = True
+    smooth: bool = True
     penalty: float = 2.0
     starts: bool = True
     aim: bool = True
@@ -59,6 +60,7 @@ class AttackOptions:
             steps=steps,
             step=0.02,
             lagrangian=False,
+            smooth=False,
             starts=False,
             aim=False,
             polish=False,

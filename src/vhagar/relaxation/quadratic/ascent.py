@@ -2,6 +2,8 @@
 
 For given slopes, the best change of the input is at a corner of its box; for a given change, the
 best slopes are 0 or 1, layer by layer. Alternating between the two never decreases the difference.
+Where the input stands for its change, no change at all is a corner, too, and slopes that are alike
+may lead there, and never away: so every other ascent starts at a random corner of the box.
 The result is not a pair of inputs, but no bound by slopes alone can be smaller, and the multipliers
 of a good bound can be read off from it.
 """
@@ -70,8 +72,13 @@ def ascend(known: Differences) -> Ascent:
     random = np.random.default_rng(0)
     layers = _Layers(known)
     found = [_ascend(layers, np.full(len(known.places), 0.5))]
-    for _ in range(_STARTS - 1):
-        found.append(_ascend(layers, random.random(len(known.places))))
+    for k in range(_STARTS - 1):
+        theta = random.random(len(known.places))
+        if k % 2:
+            ends = random.random(len(known.radius)) < 0.5
+            change = known.middle + np.where(ends, known.radius, -known.radius)
+            layers.best_slopes(theta, layers.forward(theta, change))
+        found.append(_ascend(layers, theta))
     return max(found, key=lambda ascent: ascent.value)
 
 

@@ -8,6 +8,7 @@ With `u = x - x_p` and `w_i = z_i - z_p_i` of the free pairs, all other differen
 
 Where a piece is a single linear map, `x_p = A x`, the change is tied to the input: `u = x - A x`.
 Then `u` stands for the input itself, in its range, and differences are linear in `(x, w)`.
+Where all pixels change by the same amount, `u` has one entry, the change of the first pixel.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Differences:
     the same sums of products with absolute values: the exact rows differ from `rows` by at most
     `error` times `sizes`. `u` is within `radius` of `middle`, exactly. `inputs` and `places` list
     the inputs and the units that the unknowns belong to. If `tied`, `u` is the input itself instead
-    of its change.
+    of its change, or the change of the first input, which is that of all.
     """
 
     rows: Array
@@ -170,7 +171,13 @@ class _Entering:
 
 
 def _entering(piece: AbstractPiece) -> _Entering:
-    """The unknowns: the input if its change is linear in it, else each pixel's change."""
+    """The unknowns: the input if its change is linear in it, the first pixel's change if all are
+    the same, else each pixel's change."""
+    if _all_change_alike(piece):
+        change, first = input_change(piece), np.arange(1)
+        alike = np.ones((piece.domain.size, 1))
+        middle, radius = change.middle[first], change.radius[first]
+        return _Entering(first, alike, np.zeros_like(alike), middle, radius, True)
     linear = _linear_change(piece)
     if linear is None:
         change, inputs = input_change(piece), np.flatnonzero(np.logical_or(*piece.changes()))
@@ -185,6 +192,12 @@ def _entering(piece: AbstractPiece) -> _Entering:
     # Cosines are not exact, and neither are weights computed from them.
     error = np.where(linear == np.round(linear), 0.0, 128 * HALF_ULP)
     return _Entering(inputs, linear, error, domain.middle, domain.radius, True)
+
+
+def _all_change_alike(piece: AbstractPiece) -> bool:
+    formula = piece.formula
+    small = piece.domain.size**2 <= _MOST_ENTRIES  # as for linear changes; certificates say so
+    return small and formula is not None and formula.changes_alike
 
 
 def _linear_change(piece: AbstractPiece) -> Array | None:
