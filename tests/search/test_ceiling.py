@@ -128,25 +128,6 @@ def test_a_ceiling_has_half_of_the_time_while_it_bounds_the_answer() -> None:
     assert is_next(lower=1.99)  # the others cannot gain more
 
 
-def test_a_ceiling_has_more_of_the_time_where_an_attack_is_as_confident_as_any_input() -> None:
-    """The others get no lower than the ceiling can."""
-    problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
-    ceiling, time = Ceiling(problem, 2.0, lambda nodes, _: Frontier(nodes)), CeilingTime()
-    time.spent, time.on_others, ceiling.lower = 3.0, 1.0, 1.5
-
-    def is_next(lower: float, binds: bool = True, in_rounds: bool = False) -> bool:
-        return time.is_next(ceiling, 2.0, lower, binds, 0.0, in_rounds)
-
-    assert is_next(1.5)
-    assert not is_next(1.4)
-    assert not is_next(1.5, binds=False)
-    assert not is_next(1.5, in_rounds=True)
-    time.spent = 4.0
-    assert not is_next(1.5)
-    time.spent, ceiling.lower = 0.9, 0.0
-    assert not is_next(0.0, binds=False)
-
-
 def test_the_search_for_the_ceiling_knows_the_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """An attack is a confident input: below it, there is nothing to search for."""
     problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])

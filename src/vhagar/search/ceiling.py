@@ -20,10 +20,6 @@ _NEAR, _NEAR_SHARE, _FAR_SHARE = 1.3, 0.25, 0.05
 # A ceiling that can lower the answer by no more than this share has no time of its own. Measured:
 # conv1 `translation([1,3],[1,3])` 4 to 7, 60 s: PERFORMANCE.md, "keeps up with `confidence`".
 _LITTLE = 0.01
-# How many times as long as all others a ceiling that bounds the answer has while an attack is about
-# as confident as any known input: then the others get no lower than the ceiling can.
-_FOREMOST = 4.0
-
 # Makes the frontier of one of the searches from its roots.
 FrontierMaker = Callable[[list[Node], SearchKind], Frontier]
 
@@ -59,7 +55,6 @@ class CeilingTime:
 
     A ceiling that bounds the answer has half of the time: less would leave the answer above what a
     search for the maximal confidence alone proves, more would keep the others from getting below.
-    Where an attack is as confident as any known input, they cannot, and it has more.
     """
 
     def __init__(self) -> None:
@@ -79,12 +74,12 @@ class CeilingTime:
         `lower` is the best attack's confidence. `binds` says whether nothing better is known of the
         `answer` than the ceiling.
         """
-        foremost = 0 < (1 - _LITTLE) * ceiling.lower <= lower
-        if ceiling.lower >= (1 - _LITTLE) * answer and not foremost:
+        # Where an attack is about as confident as any known input, the others can lower it no more.
+        useful = 0 < (1 - _LITTLE) * ceiling.lower <= lower
+        if ceiling.lower >= (1 - _LITTLE) * answer and not useful:
             return False
         others = self.on_others + under_way
-        times = _FOREMOST if foremost and not in_rounds else 1.0
-        if binds and (self.spent < times * others or not self.spent):
+        if binds and (self.spent < others or not self.spent):
             return True
         # In rounds a far one keeps up by its nodes: each round takes longer than the one before.
         far = 0.0 if in_rounds else _FAR_SHARE
