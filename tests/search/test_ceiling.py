@@ -107,8 +107,10 @@ def test_a_ceiling_has_half_of_the_time_while_it_bounds_the_answer() -> None:
     problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
     ceiling, time = Ceiling(problem, 2.0, lambda nodes, _: Frontier(nodes)), CeilingTime()
 
-    def is_next(answer: float = 2.0, binds: bool = True, under_way: float = 0.0) -> bool:
-        return time.is_next(ceiling, answer, binds, under_way, in_rounds=False)
+    def is_next(
+        answer: float = 2.0, binds: bool = True, under_way: float = 0.0, lower: float = 0.0
+    ) -> bool:
+        return time.is_next(ceiling, answer, lower, binds, under_way, in_rounds=False)
 
     assert is_next()
     assert not is_next(binds=False)
@@ -123,6 +125,18 @@ def test_a_ceiling_has_half_of_the_time_while_it_bounds_the_answer() -> None:
     assert not is_next(answer=1.0, binds=False)  # a twentieth
     ceiling.lower = 1.999  # hardly anything is left to gain
     assert not is_next()
+    assert is_next(lower=1.99)  # the others cannot gain more
+
+
+def test_the_search_for_the_ceiling_knows_the_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attack is a confident input: below it, there is nothing to search for."""
+    problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
+    stopped = Stopped(monkeypatch)
+    stopped.after(20, problem)
+    best = [task.lower for task in stopped.tasks if isinstance(task, SignTask)]
+    asked = [task.lower for task in stopped.tasks if isinstance(task, CeilingTask)]
+    assert best[-1] > 0
+    assert max(asked) >= best[-1]
 
 
 def test_work_is_estimated_in_the_same_way_every_time(monkeypatch: pytest.MonkeyPatch) -> None:

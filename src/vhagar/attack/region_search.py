@@ -73,6 +73,7 @@ class RegionSearch:
         self._rng = rng
         self._bounds: OrderedDict[_Place, TwinBounds] = OrderedDict()
         self._region_models: OrderedDict[tuple[int | None, _Place], RegionModel] = OrderedDict()
+        self.work = 0.0  # of all LPs, in simplex iterations times entries of their models
 
     def polish(
         self,
@@ -97,7 +98,9 @@ class RegionSearch:
 
         with contextlib.suppress(SolverFailure):  # means that nothing is found here
             model = self._region_model(target, piece_index, parameters, x)
+            before = model.polish_work
             polish(model, x, parameters, judge, known=beyond)
+            self.work += float((model.polish_work - before) * model.entries)
         return max(found, key=lambda attack: attack.confidence, default=None)
 
     def dive(self, target: int | None, piece_index: int, parameters: Array) -> AttackFound | None:
@@ -169,6 +172,7 @@ class RegionSearch:
             region_model = self._region_model(target, piece_index, parameters)
             region_model.simplex.switch_off(self._random_cuts(region_model, x, parameters))
             answer = region_model.simplex.solve(_most_iterations(region_model), enough=beyond)
+            self.work += float(answer.iterations * region_model.entries)
             if answer.primal is not None and answer.objective > beyond:
                 near = proposed(region_model, answer.primal)
                 return self.polish(target, piece_index, *near, max(beyond, 0.0))

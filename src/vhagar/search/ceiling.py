@@ -20,7 +20,6 @@ _NEAR, _NEAR_SHARE, _FAR_SHARE = 1.3, 0.25, 0.05
 # A ceiling that can lower the answer by no more than this share has no time of its own. Measured:
 # conv1 `translation([1,3],[1,3])` 4 to 7, 60 s: PERFORMANCE.md, "keeps up with `confidence`".
 _LITTLE = 0.01
-
 # Makes the frontier of one of the searches from its roots.
 FrontierMaker = Callable[[list[Node], SearchKind], Frontier]
 
@@ -62,13 +61,22 @@ class CeilingTime:
         self.spent = self.on_others = 0.0
 
     def is_next(
-        self, ceiling: Ceiling, answer: float, binds: bool, under_way: float, in_rounds: bool
+        self,
+        ceiling: Ceiling,
+        answer: float,
+        lower: float,
+        binds: bool,
+        under_way: float,
+        in_rounds: bool,
     ) -> bool:
         """Whether the ceiling comes next; other tasks have been `under_way` for some seconds.
 
-        `binds` says whether nothing better is known of the `answer` than the ceiling.
+        `lower` is the best attack's confidence. `binds` says whether nothing better is known of the
+        `answer` than the ceiling.
         """
-        if ceiling.lower >= (1 - _LITTLE) * answer:
+        # Where an attack is about as confident as any known input, the others can lower it no more.
+        useful = 0 < (1 - _LITTLE) * ceiling.lower <= lower
+        if ceiling.lower >= (1 - _LITTLE) * answer and not useful:
             return False
         others = self.on_others + under_way
         if binds and (self.spent < others or not self.spent):

@@ -30,7 +30,7 @@ def confidence_within_reach(problem: Problem, seed: int) -> float:
 
     It is computed as it comes: good for deciding what to do, not for a bound.
     """
-    return _uphill(problem, seed)[0]
+    return uphill(problem, seed)[0]
 
 
 def largest_within_reach(problem: Problem, seed: int) -> Interval:
@@ -41,7 +41,7 @@ def largest_within_reach(problem: Problem, seed: int) -> Interval:
     domain, network, label = problem.domain, problem.network, problem.source
     box = Bounds(domain.low, domain.high)
     starts = min(max(_MOST_UNITS // max(network.hidden_neurons, 1), 1), _STARTS)
-    _, x = _uphill(problem, seed, starts)
+    _, x = uphill(problem, seed, starts)
     error = forward_error(network, box)
     (reached,) = sure_confidences(network.forward(x[None]), error, label)
     if not domain.contains(x[None])[0]:  # a few steps need not meet rows and whole numbers
@@ -50,7 +50,7 @@ def largest_within_reach(problem: Problem, seed: int) -> Interval:
     return Interval(max(float(reached), 0.0), largest, BoundKind.INTERVAL)
 
 
-def _uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, Array]:
+def uphill(problem: Problem, seed: int, starts: int = _STARTS) -> tuple[float, Array]:
     """The largest confidence that was found, and an input that has it."""
     domain = problem.domain
     rng = np.random.default_rng(seed)

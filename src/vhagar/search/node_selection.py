@@ -121,7 +121,9 @@ class Frontiers:
                 return slopes
             is_wanted &= idle or self._has_nodes_for_ceiling(whole_piece)
         if is_wanted:
-            return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), ceiling.lower)
+            # An attack is a confident input, too.
+            known = max(ceiling.lower, lower)
+            return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), known)
         if idle:
             return None
         take = frontier.take_alike if whole_piece else lambda w: frontier.take_share(w, workers)
@@ -152,8 +154,10 @@ class Frontiers:
         few_nodes = self.signs.explored < self._first_nodes
         if few_nodes and not (self.timed and time_of.on_others + under_way > _HEAD_START):
             return False
-        answer, binds = self._run.interval.upper, self.bounded_by_ceiling
-        return time_of.is_next(self.ceiling, answer, binds, under_way, whole_piece)
+        interval, binds = self._run.interval, self.bounded_by_ceiling
+        return time_of.is_next(
+            self.ceiling, interval.upper, interval.lower, binds, under_way, whole_piece
+        )
 
     def _under_way(self) -> float:
         """Seconds so far of tasks that are not about the ceiling."""

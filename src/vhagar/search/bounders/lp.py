@@ -18,6 +18,7 @@ from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFo
 from vhagar.search.bounders.cone_cutting import ConeCutting
 from vhagar.search.bounders.subtrees import SubtreeTightener
 from vhagar.search.branch import Brancher, pause_of
+from vhagar.search.confident_inputs import ConfidentInputs
 from vhagar.search.entry_splits import EntryBrancher, halvings
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
@@ -68,7 +69,7 @@ class LpBounder(AbstractBounder):
         tightens: bool = False,
     ) -> None:
         self._problem = reduced.problem
-        self._heuristic = PrimalHeuristic(reduced, send, deadline, plain)
+        self._heuristic = PrimalHeuristic(reduced, self._tell, deadline, plain)
         self._regions = Regions(self._problem, bounds or BoundsCache(), deadline)
         self._brancher = Brancher(next_number, trials=not plain)
         self._cutting = ConeCutting(wanted=not plain)
@@ -76,6 +77,11 @@ class LpBounder(AbstractBounder):
         self._send = send
         self._found_elsewhere: dict[Region, list[ConeCut]] = {}
         self._next_number = next_number
+        # An attack asks for a target; without a perturbation, there is none. Workers get to
+        # different inputs.
+        self._moves: ConfidentInputs | None = None
+        if self._problem.perturbation is None and not plain:
+            self._moves = ConfidentInputs(reduced, send, next_number(), deadline)
         self._nodes = 0
         self._entries = EntryBrancher(
             self._problem.network, self._problem.domain, reduced.splits_entries
@@ -192,6 +198,10 @@ class LpBounder(AbstractBounder):
             return self._unfinished(state, node, evaluation, incumbent)
         if self._heuristic.is_due(state.region_model, node.region):
             self._polish(state, node, evaluation.answer, incumbent, thorough=False)
+        if self._moves is not None:
+            incumbent.lower = self._moves.look(
+                state.region_model, incumbent.lower, self._brancher.work
+            )
         if self._split_is_due(state, node, evaluation, incumbent):
             split = self._split(node)
             if split is not None:
@@ -340,6 +350,11 @@ class LpBounder(AbstractBounder):
             thorough,
             node.decisions,
         )
+
+    def _tell(self, found: WitnessFound) -> None:
+        if self._moves is not None:
+            self._moves.take(found.x, found.parameters)
+        self._send(found)
 
 
 def _split_point(parts: tuple[AbstractPiece, ...]) -> float | None:
