@@ -61,6 +61,15 @@ def _two_branches(b: Build) -> str:
     return b("Add", b.conv("x", 6, 1, 2), b.conv("x", 6, 1, 2))
 
 
+def _cancelling_branches(b: Build) -> str:
+    """One entry of a filter cancels exactly, and all but one of another filter."""
+    one, other = (b.rng.normal(size=(6, 1, 2, 2)).astype(np.float32) for _ in "xy")
+    other[0, 0, 1, 0] = -one[0, 0, 1, 0]
+    other[1, 0, :, 0], other[1, 0, 0, 1] = -one[1, 0, :, 0], -one[1, 0, 0, 1]
+    parts = [b("Conv", "x", b.constant(own), b.drawn(6)) for own in (one, other)]
+    return b("Add", *parts)
+
+
 def _transposed(b: Build) -> str:
     return b.conv(b("Transpose", "x", perm=[0, 1, 3, 2]), 6, 1, 2)
 
@@ -73,6 +82,7 @@ WRITTEN: tuple[Written, ...] = (
     (_plain, {"std": 0.3}),
     (_in_two_steps, {}),
     (_two_branches, {}),
+    (_cancelling_branches, {}),
     (_transposed, {}),
 )
 
@@ -169,6 +179,25 @@ def test_ways_through_products_that_underflow_are_seen() -> None:
     ones, biased = np.ones((1, 1)), np.full(1, 2.0**-600)
     bias, bias_size = First((Dense(ones, biased), *first.layers[1:])).bias()
     assert abs(Fraction(bias[0]) - Fraction(2) ** -600) <= Fraction(bias_size[0]) / 2**52
+
+
+def test_weights_that_cancel_exactly() -> None:
+    """0.1 + 0.2 - 0.3 does not, whether float64 says 0 or not; products that underflow do not."""
+    ones, nothing = np.ones((1, 1)), np.zeros(1)
+
+    def sum_of(*weights: float) -> list[bool]:
+        terms = Dense(np.array(weights)[:, None], np.full(len(weights), 0.7))
+        first = First((terms, Dense(np.ones((1, len(weights))), np.full(1, 0.1))))
+        return first.cancels(0).tolist()
+
+    assert sum_of(0.1, 0.2, -0.3) == [False]
+    assert sum_of(0.1, -0.1) == sum_of(0.0) == [True]
+    assert sum_of(1e300, 1.0, -1e300) == [False]
+    tiny = Dense(2.0**-600 * ones, nothing)
+    assert First((tiny, tiny)).cancels(0).tolist() == [False]
+    first = First((Dense(np.array([[1.0, 2.0], [0.0, 3.0]]), np.ones(2)), Dense(np.eye(2), -ones)))
+    assert [first.cancels(pixel).tolist() for pixel in (0, 1)] == [[False, True], [False, False]]
+    assert first.products == 2 * 2 + 2 * 2
 
 
 @pytest.fixture(scope="module")
