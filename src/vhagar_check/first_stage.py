@@ -58,12 +58,14 @@ class First:
 
     def cancels(self, pixel: int) -> Mask:
         """Where the weights of an input are exactly 0, in rational arithmetic."""
-        inputs = np.eye(1, self.in_size, pixel)[0]
-        unit, nothing = Exact.of(inputs), Exact.of(0 * inputs)
+        inputs = np.zeros(self.in_size)
+        nothing = Exact.of(inputs)
+        inputs[pixel] = 1.0
+        unit = Exact.of(inputs)
         for layer in self.layers:
             unit, nothing = layer.exact_forward(unit), layer.exact_forward(nothing)
         weight = unit + Exact(-nothing.numerators, nothing.denominator)
-        return np.asarray(weight.numerators.reshape(-1) == 0, dtype=np.bool_)
+        return np.asarray(weight.numerators == 0, dtype=np.bool_)
 
     def bias(self) -> tuple[Floats, Floats]:
         """The biases and their absolute values before anything cancels, with so much added that

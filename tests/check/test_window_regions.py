@@ -11,6 +11,7 @@ import pytest
 from vhagar_check import Rejected
 from vhagar_check import window_proofs as module
 from vhagar_check.exact import Exact
+from vhagar_check.first_stage import First
 from vhagar_check.layers import UNDERFLOW, Array, Conv, Dense, Network, gamma
 from vhagar_check.pieces import Domain
 from vhagar_check.pixelwise import brightness_piece
@@ -117,6 +118,27 @@ def test_weights_that_cancel_are_seen() -> None:
     weights = {shown(window)[1][0]: window.weight.tolist() for window in windows}
     assert (sizes[3], weights[3]) == ([[7.0]], [[0.0]])
     assert (sizes[1], weights[1]) == ([[8.0], [5.0]], [[1.0], [-5.0]])
+
+
+def test_where_weights_cancel_exactly() -> None:
+    """0.1 + 0.2 - 0.3 does not, whether float64 says 0 or not; products that underflow do not."""
+    ones, nothing = np.ones((1, 1)), np.zeros(1)
+
+    def sum_of(*weights: float) -> list[bool]:
+        terms = Dense(np.array(weights)[:, None], np.full(len(weights), 0.7))
+        first = First((terms, Dense(np.ones((1, len(weights))), np.full(1, 0.1))))
+        return first.cancels(0).tolist()
+
+    assert sum_of(0.1, 0.2, -0.3) == [False]
+    assert sum_of(0.1, -0.1) == sum_of(0.0) == [True]
+    assert sum_of(1e300, 1.0, -1e300) == [False]
+    tiny = Dense(2.0**-600 * ones, nothing)
+    assert First((tiny, tiny)).cancels(0).tolist() == [False]
+    first = First(
+        (Dense(np.array([[1.0, 2.0], [0.0, 3.0]]), np.ones(2)), Dense(np.eye(2), np.ones(2)))
+    )
+    assert [first.cancels(pixel).tolist() for pixel in (0, 1)] == [[False, True], [False, False]]
+    assert first.products == 2 * 2 + 2 * 2
 
 
 def test_weights_that_cancel_exactly_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:

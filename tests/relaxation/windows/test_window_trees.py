@@ -261,6 +261,7 @@ def test_the_most_boxes() -> None:
 def test_trees_have_so_many_boxes_in_the_end(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch in which a tree has enough is finished, and its open boxes are leaves."""
     monkeypatch.setattr(halving_module, "_BATCH", batch)
+    assert begun_at_most(2 * (7 + batch) + 1) == begun_at_most(2 * (7 + batch) + 2) == 7
     windows, kind = made(np.random.default_rng(5))
     functions = functions_of(np.random.default_rng(6), kind)
     for boxes in (1, 2, 2 * batch, 2 * batch + 1, 40, 41, 42, 43, 44, 101):
