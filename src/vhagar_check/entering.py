@@ -1,8 +1,9 @@
-"""The unknowns of the input's change: the change itself, or the input that determines it."""
+"""The unknowns of the input's change: the changes, one for all, or the inputs behind them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -20,8 +21,9 @@ class Entering:
     """Unknowns in boxes, `low` to `high`, one for each entry of `inputs`, and how the change of the
     input depends on them.
 
-    Without a `matrix` they are the changes of those entries. With one, they are the inputs, and the
-    changes of the entries `changed` are `matrix` times the inputs, up to `slips` in each entry.
+    Without a `matrix` they are the changes of those entries. With one, they are the inputs, or the
+    first entry's change where it is that of all; the changes of the entries `changed` are `matrix`
+    times the unknowns, up to `slips` in each entry.
     """
 
     changed: Indices
@@ -40,9 +42,9 @@ class Entering:
             return cls(changed, changed, low[changed], high[changed])
         small = piece.domain.size <= _MOST_TIED
         if small and piece.changes_alike:
-            low, high = change_box(piece, changed)
-            alike = np.ones((len(changed), 1))
             first = np.arange(1)
+            low, high = change_box(piece, first)
+            alike = np.ones((len(changed), 1))
             return cls(changed, first, low[first], high[first], alike, np.zeros_like(alike))
         linear = piece.linear_change() if small else None
         if linear is None:
@@ -51,6 +53,22 @@ class Entering:
         inputs = np.flatnonzero((matrix != 0).any(axis=0) | (slips != 0).any(axis=0))
         low, high = (np.full(len(inputs), end) for end in (piece.domain.low, piece.domain.high))
         return cls(changed, inputs, low, high, matrix[:, inputs], slips[:, inputs])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the changes are exactly what is stated of the unknowns."""
+        return self.slips is None or not self.slips.any()
+
+    def pulled_exactly(self, values: list[Fraction]) -> list[Fraction]:
+        """Turn coefficients on all changes into coefficients on the unknowns, if they are exact."""
+        if self.matrix is None:
+            return [values[k] for k in self.inputs.tolist()]
+        own = [values[k] for k in self.changed.tolist()]
+        columns = [[Fraction(w) for w in column] for column in self.matrix.T.tolist()]
+        return [
+            sum((w * v for w, v in zip(column, own, strict=True)), Fraction(0))
+            for column in columns
+        ]
 
     def pulled(
         self, values: Floats, sizes: Floats, errors: Floats

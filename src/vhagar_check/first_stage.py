@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vhagar_check.exact import Exact
 from vhagar_check.layers import UNDERFLOW, Floats, Linear, Mask, gamma
 
 
@@ -49,6 +50,22 @@ class First:
             passes = (layer.size != 0).astype(np.float64)
             ways = layer.forward(passes, ways.astype(np.float64)) > 0
         return values, size, lost, ways
+
+    @property
+    def products(self) -> int:
+        """How many products a vector takes on its way through the layers, at most."""
+        return sum(layer.terms * layer.out_size for layer in self.layers)
+
+    def cancels(self, pixel: int) -> Mask:
+        """Where the weights of an input are exactly 0, in rational arithmetic."""
+        inputs = np.zeros(self.in_size)
+        nothing = Exact.of(inputs)
+        inputs[pixel] = 1.0
+        unit = Exact.of(inputs)
+        for layer in self.layers:
+            unit, nothing = layer.exact_forward(unit), layer.exact_forward(nothing)
+        weight = unit + Exact(-nothing.numerators, nothing.denominator)
+        return np.asarray(weight.numerators == 0, dtype=np.bool_)
 
     def bias(self) -> tuple[Floats, Floats]:
         """The biases and their absolute values before anything cancels, with so much added that

@@ -66,8 +66,9 @@ class _Rows:
 class QuadraticProver:
     """Judges quadratic proofs of one region for one target.
 
-    If they are `tied`, the unknowns are the inputs themselves, and the change is a linear function
-    of them; otherwise the unknowns are the entries of the change.
+    If they are `tied`, the unknowns are the inputs themselves, or the first entry's change where it
+    is that of all, and the change is a linear function of them; otherwise the unknowns are the
+    entries of the change.
     """
 
     def __init__(
@@ -137,8 +138,9 @@ class QuadraticProver:
         matrix, radius = self._enclosed(rows, slope_facts, box_facts)
         if _is_definite(matrix, radius):
             return self._claim
-        few = len(rows.places) <= _FEW_PAIRS and len(self._inputs) <= _FEW_INPUTS
-        if few and self._entering.matrix is None:
+        inputs = max(len(self._inputs), len(self._entering.changed))
+        few = len(rows.places) <= _FEW_PAIRS and inputs <= _FEW_INPUTS
+        if few and self._entering.is_exact:
             exact = self._exact_matrix(slopes, slope_facts, box_facts)
             if is_semidefinite_exactly(exact):
                 return self._claim
@@ -281,8 +283,7 @@ class QuadraticProver:
             for unit in np.flatnonzero(free):
                 rows.append(Exact.of(np.eye(len(free))[unit]))
                 on_pairs.append([Fraction(0)] * (before + int(free.sum())))
-        inputs = [[row.fractions()[k] for k in self._inputs] for row in rows]
-        return inputs, on_pairs
+        return [self._entering.pulled_exactly(row.fractions()) for row in rows], on_pairs
 
 
 def _is_definite(matrix: Floats, radius: Floats) -> bool:

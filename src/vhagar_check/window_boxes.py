@@ -61,9 +61,8 @@ def largest(alike: Alike, tree: bytes, limits: Floats) -> Floats:
     everything = np.full(len(limits), np.inf)
     level = [_Box(alike.low, alike.high, np.arange(len(limits)), everything)]
     place = kept = 0
-    coefficients = np.concatenate(
-        [np.fmax(alike.lead, 0), np.fmax(-alike.lead, 0), -alike.on_pixels, -alike.on_images], 1
-    )
+    rising, falling = np.maximum(alike.lead, 0), np.maximum(-alike.lead, 0)
+    coefficients = np.concatenate([rising, falling, -alike.on_pixels, -alike.on_images], 1)
     corners = 2 * 3 ** alike.weight.shape[1]  # at most, of each box
     batch = max(1, min(_BATCH, _MOST_NUMBERS // (corners * coefficients.shape[1])))
     while level:

@@ -15,7 +15,7 @@ import numpy as np
 from vhagar_check.container import require_keys, split_json
 from vhagar_check.errors import Rejected
 from vhagar_check.first_stage import First
-from vhagar_check.layers import UNDERFLOW, Floats, Indices, Network
+from vhagar_check.layers import UNDERFLOW, Floats, Indices, Mask, Network
 from vhagar_check.pieces import Piece, Span, part_of
 from vhagar_check.pixelwise import Pixelwise
 from vhagar_check.regions import Form, Numbers
@@ -23,6 +23,8 @@ from vhagar_check.regions import Form, Numbers
 _KEYS = frozenset(("piece", "span", "target", "windows", "boxes"))
 # A window with more pixels has too many corners. The other limits are for the work.
 _MOST_PIXELS, _MOST_ENTRIES, _MOST_BOXES = 4, 2**23, 2**20
+# Most products for deciding exactly which weights are 0.
+_MOST_PRODUCTS = 2**24
 # Entries of a batch of columns.
 _BATCH_ENTRIES = 2**20
 
@@ -142,6 +144,10 @@ def _windows(network: Network) -> tuple[list[Window], float]:
     units, pixels, weights, sizes, losses = (
         np.concatenate([part[k] for part in parts]) for k in range(5)
     )
+    kept = ~_cancelled(first, units, pixels, weights)
+    units, pixels, weights, sizes, losses = (
+        own[kept] for own in (units, pixels, weights, sizes, losses)
+    )
     order = np.argsort(units, kind="stable")  # the pixels of a unit ascend already
     units, pixels, weights, sizes, losses = (
         own[order] for own in (units, pixels, weights, sizes, losses)
@@ -163,3 +169,14 @@ def _windows(network: Network) -> tuple[list[Window], float]:
         biases = bias[members], bias_size[members]
         found.append(Window(pixels[places[0]], members, weight, size, *biases))
     return found, first.room
+
+
+def _cancelled(first: First, units: Indices, pixels: Indices, weights: Floats) -> Mask:
+    """Which weights are exactly 0, as where branches cancel; none if that takes too long."""
+    found = np.zeros(len(weights), dtype=np.bool_)
+    at = np.flatnonzero(weights == 0)
+    some, which = np.unique(pixels[at], return_inverse=True)
+    if len(some) and len(some) * first.products <= _MOST_PRODUCTS:
+        exactly = np.array([first.cancels(pixel) for pixel in some.tolist()])
+        found[at] = exactly[which, units[at]]
+    return found

@@ -32,6 +32,7 @@ from ..search.test_input_search import changing
 from . import condition_vectors as conditions
 from . import cut_vectors as cuts
 from . import test_box_proofs as boxes
+from . import test_first_stage as first_stage
 from . import test_quadratic as quadratic
 from . import test_spectral as spectral
 from . import test_tightenings as tightenings
@@ -82,6 +83,12 @@ def _by_windows(folder: Path) -> tuple[Path, Path]:
     return model, path
 
 
+def _by_windows_of_a_normalised_model(folder: Path) -> tuple[Path, Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        _, path, model = first_stage._certified(first_stage.WRITTEN[0], folder, patch)
+    return model, path
+
+
 def _over_a_domain(text: str) -> Make:
     def make(folder: Path) -> tuple[Path, Path]:
         low = np.zeros((1, 4, 4))
@@ -114,6 +121,7 @@ VALID: dict[str, tuple[str, Make]] = {
     "tied": ("sixteen_inputs", _tied),
     "spectral": ("spectral", _spectral),
     "window by window": ("two_by_two", _by_windows),
+    "normalised": ("normalised", _by_windows_of_a_normalised_model),
     "tightened": ("twelve_inputs", tightenings.certified_in),
     "domain": ("sixteen_inputs", _over_a_domain("linf(0.1)")),
     "domain brightness": ("sixteen_inputs", _over_a_domain("brightness([0,0.1])")),
@@ -178,6 +186,8 @@ INVALID: dict[str, tuple[str, Change]] = {
         "window by window",
         windows.first_proof(windows.other_target),
     ),
+    "normalised, a smaller claim": ("normalised", _lower_by(1.0)),
+    "normalised, by another spread": ("normalised", first_stage._convention("std", [0.2])),
     "spectral, of more change": ("spectral", _problem(perturbation="linf(0.06)")),
     "domain, a wider one": ("domain", _domain("upper", 3, 1.0)),
     "domain, all inputs": ("domain", _everywhere),

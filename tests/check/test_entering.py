@@ -11,9 +11,10 @@ from vhagar_check import entering
 from vhagar_check.affine import BoxAffine
 from vhagar_check.entering import Entering
 from vhagar_check.errors import Rejected
-from vhagar_check.layers import UNDERFLOW, gamma
+from vhagar_check.intervals import Box
+from vhagar_check.layers import UNDERFLOW, Indices, gamma
 from vhagar_check.perturbations import pieces
-from vhagar_check.pieces import Domain
+from vhagar_check.pieces import Domain, Piece
 from vhagar_check.sparse import Sparse
 
 IMAGE = Domain((1, 3, 3), 0.0, 1.0)
@@ -87,6 +88,41 @@ def test_where_all_pixels_change_alike_one_change_is_all_of_them() -> None:
         assert pulled.tolist() == [[36.0]]
         assert 36.0 <= sizes[0, 0] <= 36.1
         assert 0 < errors[0, 0] < 1e-9
+
+
+def test_of_changes_that_are_alike_one_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of pixels, with a number for each, all would take long."""
+    (piece,) = pieces("brightness([0.25,0.5])", IMAGE, False)
+    asked: list[list[int]] = []
+    change_box = entering.change_box
+
+    def noted(piece: Piece, pixels: Indices) -> Box:
+        asked.append(pixels.tolist())
+        return change_box(piece, pixels)
+
+    monkeypatch.setattr(entering, "change_box", noted)
+    Entering.of(piece, tied=True)
+    assert asked == [[0]]
+
+
+def test_exact_coefficients() -> None:
+    """Of the unknowns, where nothing is rounded on the way."""
+    values = [Fraction(k * k, 3) for k in range(9)]
+    (piece,) = pieces("brightness([0.25,0.5])", IMAGE, False)
+    free, tied = (Entering.of(piece, tied) for tied in (False, True))
+    assert free.is_exact
+    assert tied.is_exact
+    assert free.pulled_exactly(values) == values
+    assert tied.pulled_exactly(values) == [sum(values)]
+    (piece,) = pieces("patch([0,0.125],2,2,1)", IMAGE, True)
+    assert Entering.of(piece, tied=False).pulled_exactly(values) == [values[4]]
+    (piece,) = pieces("translation(0,1)", IMAGE, True)
+    moved = Entering.of(piece, tied=True)
+    assert moved.is_exact
+    expected = [values[k] - (values[k + 1] if k % 3 < 2 else 0) for k in moved.inputs.tolist()]
+    assert moved.pulled_exactly(values) == expected
+    (piece,) = pieces("rotation(30)", IMAGE, True)
+    assert not Entering.of(piece, tied=True).is_exact
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,15 @@ def _two_branches(b: Build) -> str:
     return b("Add", b.conv("x", 6, 1, 2), b.conv("x", 6, 1, 2))
 
 
+def _cancelling_branches(b: Build) -> str:
+    """One entry of a filter cancels exactly, and all but one of another filter."""
+    one, other = (b.rng.normal(size=(6, 1, 2, 2)).astype(np.float32) for _ in "xy")
+    other[0, 0, 1, 0] = -one[0, 0, 1, 0]
+    other[1, 0, :, 0], other[1, 0, 0, 1] = -one[1, 0, :, 0], -one[1, 0, 0, 1]
+    parts = [b("Conv", "x", b.constant(own), b.drawn(6)) for own in (one, other)]
+    return b("Add", *parts)
+
+
 def _transposed(b: Build) -> str:
     return b.conv(b("Transpose", "x", perm=[0, 1, 3, 2]), 6, 1, 2)
 
@@ -73,6 +82,7 @@ WRITTEN: tuple[Written, ...] = (
     (_plain, {"std": 0.3}),
     (_in_two_steps, {}),
     (_two_branches, {}),
+    (_cancelling_branches, {}),
     (_transposed, {}),
 )
 

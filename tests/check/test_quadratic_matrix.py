@@ -3,6 +3,7 @@ rounding can do."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from vhagar_check import quadratic as module
 from vhagar_check.formula import Decisions
 from vhagar_check.layers import HALF_ULP, UNDERFLOW, Dense, Network, gamma
 from vhagar_check.neuron_bounds import quick_bounds
+from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
 from vhagar_check.pixelwise import linf_ball
 from vhagar_check.quadratic import QuadraticProver, _is_definite, _Rows
@@ -163,6 +165,50 @@ def test_the_matrix_is_that_of_the_document(name: str, seed: int, steps: bool) -
         for j, entry in enumerate(row):
             assert abs(Fraction(matrix[i, j]) - entry) <= Fraction(radius[i, j])
             assert radius[i, j] < 1e-10 * (1 + abs(float(entry)))
+
+
+def brightened(seed: int) -> Region:
+    """All pixels change by the same amount, so that no unit sees neither change."""
+    (piece,) = pieces("brightness([0.25,0.75])", DOMAIN, False)
+    own = region(seed, piece)
+    status = [np.where(layer == EQUAL, PAIR, layer).astype(np.uint8) for layer in own.status]
+    return replace(own, status=status)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_change_of_all_pixels_has_an_exact_matrix(seed: int) -> None:
+    judge = prover(brightened(seed), tied=True)
+    assert len(judge._inputs) == 1
+    slopes = judge._slopes(Decisions())
+    rows = judge._composed(slopes)
+    facts, box = np.random.default_rng(seed).uniform(0.5, 4.0, len(rows.places)), np.ones(1)
+    exact = judge._exact_matrix(slopes, facts, box)
+    matrix, radius = judge._enclosed(rows, facts, box)
+    for i, row in enumerate(exact):
+        for j, entry in enumerate(row):
+            assert abs(Fraction(matrix[i, j]) - entry) <= Fraction(radius[i, j])
+            assert radius[i, j] < 1e-10 * (1 + abs(float(entry)))
+
+
+def test_ties_are_decided_in_rationals_where_they_are_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With few pixels that change, however few the unknowns are."""
+    monkeypatch.setattr(module, "_is_definite", lambda *_: False)
+    own = brightened(1)
+    vector = np.repeat([1e-4, 1e-8, 1.0], [3, 2, 4])  # of pairs in both layers, and of pixels
+    assert len(vector) == QuadraticProver.width(own)
+    judge = prover(own, 1e10, tied=True)
+    assert judge.value(vector, Decisions()) == 1e10
+    assert prover(own, 1e-6, tied=True).value(vector, Decisions()) == np.inf
+    monkeypatch.setattr(module, "_FEW_INPUTS", 4)
+    assert judge.value(vector, Decisions()) == 1e10
+    monkeypatch.setattr(module, "_FEW_INPUTS", 3)
+    assert judge.value(vector, Decisions()) == np.inf
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_is_definite", lambda *_: False)
+    judge._entering = replace(judge._entering, slips=np.full((4, 1), 2.0**-50))
+    assert judge.value(vector, Decisions()) == np.inf
 
 
 def test_changes_are_those_of_the_pixels_that_move() -> None:

@@ -60,7 +60,8 @@ def test_multipliers_of_settled_pairs_do_not_count(monkeypatch: pytest.MonkeyPat
         (4, 2, False, False, np.inf),
         (3, 2, False, True, np.inf),
         (4, 1, False, True, np.inf),
-        (4, 2, True, True, np.inf),
+        (4, 1, True, True, 3.0),
+        (4, 0, True, True, np.inf),
     ],
 )
 def test_rationals_decide_small_matrices(

@@ -151,6 +151,7 @@ def test_numbers_that_are_too_large_prove_nothing() -> None:
         weight[:, 1] *= -1
         assert below({"weight": weight}) == [math.inf]
         assert below({"bias": np.full(3, huge)}) == [math.inf]
+        assert below({"lead": np.full((1, 3), huge)}) == [math.inf]
         assert below({"on_images": np.full((1, 2), -huge)}) == [math.inf]
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from vhagar_check import Rejected
 from vhagar_check import window_proofs as module
+from vhagar_check.exact import Exact
+from vhagar_check.first_stage import First
 from vhagar_check.layers import UNDERFLOW, Array, Conv, Dense, Network, gamma
 from vhagar_check.pieces import Domain
 from vhagar_check.pixelwise import brightness_piece
@@ -87,13 +89,18 @@ class Uncertain(Dense):
     It notes how many inputs it is asked for at once.
     """
 
-    def __init__(self, weight: Array, more: Array) -> None:
+    def __init__(self, weight: Array, more: Array, truly: Array | None = None) -> None:
         super().__init__(weight, np.zeros(len(weight)))
         self._more, self.asked = more, list[int]()
+        self._truly = weight if truly is None else truly
 
     @property
     def size(self) -> Array:  # type: ignore[override]
         return abs(self.weight) + self._more
+
+    @property
+    def exact_kernel(self) -> Exact:  # type: ignore[override]
+        return Exact.of(self._truly)
 
     def forward(self, kernel: Array, z: Array) -> Array:
         self.asked.append(len(z))
@@ -101,15 +108,55 @@ class Uncertain(Dense):
 
 
 def test_weights_that_cancel_are_seen() -> None:
-    """Only nearly, perhaps: what they are the difference of counts."""
-    more = np.zeros_like(WEIGHT)
+    """Where they do only nearly: what they are the difference of counts."""
+    more, truly = np.zeros_like(WEIGHT), WEIGHT.copy()
     more[3, 2] = more[1, 0] = 7.0
-    windows, _ = module._windows(network_of(Uncertain(WEIGHT, more), LAST))
+    truly[3, 2] = 1e-17
+    windows, _ = module._windows(network_of(Uncertain(WEIGHT, more, truly), LAST))
     assert [shown(window) for window in windows] == windows_in(abs(WEIGHT) + more)
     sizes = {shown(window)[1][0]: window.size.tolist() for window in windows}
     weights = {shown(window)[1][0]: window.weight.tolist() for window in windows}
     assert (sizes[3], weights[3]) == ([[7.0]], [[0.0]])
     assert (sizes[1], weights[1]) == ([[8.0], [5.0]], [[1.0], [-5.0]])
+
+
+def test_where_weights_cancel_exactly() -> None:
+    """0.1 + 0.2 - 0.3 does not, whether float64 says 0 or not; products that underflow do not."""
+    ones, nothing = np.ones((1, 1)), np.zeros(1)
+
+    def sum_of(*weights: float) -> list[bool]:
+        terms = Dense(np.array(weights)[:, None], np.full(len(weights), 0.7))
+        first = First((terms, Dense(np.ones((1, len(weights))), np.full(1, 0.1))))
+        return first.cancels(0).tolist()
+
+    assert sum_of(0.1, 0.2, -0.3) == [False]
+    assert sum_of(0.1, -0.1) == sum_of(0.0) == [True]
+    assert sum_of(1e300, 1.0, -1e300) == [False]
+    tiny = Dense(2.0**-600 * ones, nothing)
+    assert First((tiny, tiny)).cancels(0).tolist() == [False]
+    first = First(
+        (Dense(np.array([[1.0, 2.0], [0.0, 3.0]]), np.ones(2)), Dense(np.eye(2), np.ones(2)))
+    )
+    assert [first.cancels(pixel).tolist() for pixel in (0, 1)] == [[False, True], [False, False]]
+    assert first.products == 2 * 2 + 2 * 2
+
+
+def test_weights_that_cancel_exactly_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to so many products; those that do only nearly are seen all the same."""
+    more, truly = np.zeros_like(WEIGHT), WEIGHT.copy()
+    more[3, 2] = more[3, 4] = more[0, 0] = more[2, 2] = more[1, 0] = 7.0
+    truly[2, 2] = 1e-17
+    seen = abs(WEIGHT)
+    seen[2, 2] = 7.0
+    network = network_of(Uncertain(WEIGHT, more, truly), LAST)
+    assert module._MOST_PRODUCTS == 2**24  # as `docs/certificate.md` has it
+    pixels, products = 3, 6 * 6
+    monkeypatch.setattr(module, "_MOST_PRODUCTS", pixels * products)
+    windows, _ = module._windows(network)
+    assert [shown(window) for window in windows] == windows_in(seen)
+    monkeypatch.setattr(module, "_MOST_PRODUCTS", pixels * products - 1)
+    windows, _ = module._windows(network)
+    assert [shown(window) for window in windows] == windows_in(seen + more)
 
 
 @pytest.mark.parametrize(

@@ -175,3 +175,12 @@ def test_no_certificate_about_a_model_in_two_files(
     whole = onnx.load(path)
     onnx.save(whole, folders / "one.onnx")
     require_one_file(read_onnx(folders / "one.onnx"))
+
+
+def test_a_model_that_was_damaged_meanwhile(build: type, tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(WEIGHT.tobytes())
+    path = save(external_model(build, location="weights.bin"), tmp_path)
+    network = read_onnx(path)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(InvalidNetwork, match="cannot be parsed"):
+        require_one_file(network)

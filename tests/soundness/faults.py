@@ -327,6 +327,12 @@ WINDOWS = {
         "            (value,) = layer.forward(layer.kernel, value[None])",
         "tests/check/test_first_stage.py::test_weights_and_biases_are_those_of_all_layers",
     ),
+    "a checker that believes float64 where weights cancel": _tested(
+        "vhagar_check.window_proofs",
+        "        found[at] = exactly[which, units[at]]",
+        "        found[at] = True",
+        "tests/check/test_window_regions.py::test_weights_that_cancel_are_seen",
+    ),
     "a checker that takes products that underflow for 0": _tested(
         "vhagar_check.first_stage",
         "            ways = layer.forward(passes, ways.astype(np.float64)) > 0",

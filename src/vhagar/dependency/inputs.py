@@ -82,7 +82,8 @@ def alike_through(piece: AbstractPiece, layer: AbstractLinear) -> tuple[Mask, Ma
     """Find the sums of the first layer that can rise and fall if all pixels change alike.
 
     The sign of the sum of a row's weights then decides. A clip makes the changes differ, so this
-    holds for brightness without one; None for other pieces.
+    holds for brightness without one, and for maps that add the same to every pixel; None for other
+    pieces.
     """
     if piece.formula is None or not piece.formula.changes_alike:
         return None

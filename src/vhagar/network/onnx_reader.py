@@ -75,7 +75,7 @@ def require_one_file(network: Network) -> None:
         return
     import onnx
 
-    tensors = tensors_of(onnx.load_model_from_string(content).graph)
+    tensors = tensors_of(_parsed(content, path).graph)  # the file may have changed meanwhile
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
         raise InvalidInput(
             f"a certificate is about one file, but {path} keeps weights in another; save it as "
@@ -109,12 +109,20 @@ def parse_model(content: bytes, path: Path) -> Any:
     if plain is not None:
         check_model(plain)
         return plain
-    import onnx
-
     from vhagar.network.onnx_fields import check_fields
 
+    model = _parsed(content, path)
+    check_fields(content)
+    check_model(model)
+    load_external_tensors(model, path)
+    return model
+
+
+def _parsed(content: bytes, path: Path) -> Any:
+    import onnx
+
     try:
-        model = onnx.load_model_from_string(content)
+        return onnx.load_model_from_string(content)
     except Exception as error:  # protobuf has its own exceptions for damaged files
         if path.suffix == ".data" and path.with_suffix("").is_file():
             raise InvalidNetwork(
@@ -124,10 +132,6 @@ def parse_model(content: bytes, path: Path) -> Any:
             f"{path} is not an ONNX model, or it is damaged: its content cannot be parsed; export "
             "the model again, with torch.onnx.export for example"
         ) from error
-    check_fields(content)
-    check_model(model)
-    load_external_tensors(model, path)
-    return model
 
 
 def read_model(

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vhagar.array_types import Array
+from vhagar.array_types import Array, Index
 from vhagar.network import AbstractLinear, Affine, Convolution, Network, SparseAffine
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.hexagon import Hexagons
@@ -41,12 +41,15 @@ def difference_bounds(network: Network, piece: AbstractPiece) -> TwinBounds:
     return bounds
 
 
-def pixel_differences(piece: AbstractPiece) -> Bounds:
-    """Bounds on `x_p - x` for every pixel: the piece's support in its direction."""
+def pixel_differences(piece: AbstractPiece, among: Index | None = None) -> Bounds:
+    """Bounds on `x_p - x` for every pixel, or for some and 0 for others: supports in their
+    directions."""
     size = piece.domain.size
     rises, falls = piece.changes()
     low, high = np.zeros(size), np.zeros(size)
     moving = np.flatnonzero(rises | falls)
+    if among is not None:
+        moving = np.intersect1d(moving, among)
     low[moving], high[moving] = piece.pixel_ends(moving, -1.0)
     # A pixel that never rises has no positive difference, whatever rounding gave.
     return Bounds(

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from vhagar.array_types import Array, Index
 from vhagar.network import Affine, Network, Relu
 from vhagar.perturbation import AbstractPiece, Domain, parse
 from vhagar.relaxation.layerwise import quick_bounds
@@ -253,6 +254,25 @@ def test_an_indefinite_matrix_proves_nothing() -> None:
     good = starting_multipliers(known, ascend(known))
     assert good is not None
     assert proven_bound(known, Multipliers(good.slopes, good.box * 1e-6)) is None
+
+
+def test_of_changes_that_are_alike_one_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of pixels, with a number for each, all would take long."""
+    network = network_of("plain", np.random.default_rng(7))
+    piece, *_ = pieces_of("brightness([0,0.1])", False, domain_of("plain"))
+    bounds = quick_bounds(network, piece)
+    asked: list[int] = []
+    pixel_ends = type(piece).pixel_ends
+
+    def noted(self: AbstractPiece, pixels: Index, on_x: float) -> tuple[Array, Array]:
+        asked.extend(pixels.tolist())
+        return pixel_ends(self, pixels, on_x)
+
+    monkeypatch.setattr(type(piece), "pixel_ends", noted)
+    known = differences_of(bounds, 0, 1)
+    assert known is not None
+    assert len(known.inputs) == 1
+    assert asked == [0]
 
 
 def test_too_many_pairs_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

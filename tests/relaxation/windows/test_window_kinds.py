@@ -178,6 +178,14 @@ def test_other_networks_have_no_windows(make: object) -> None:
     assert WindowBounder(make(rng), piece, 0).bound(1, 1.0) is None
 
 
+def test_inputs_that_enter_relus_as_they_are_have_no_windows() -> None:
+    """Nor would they for the checker; where a layer is between, they have."""
+    piece = piece_of("brightness([0,0.25])", 4)
+    first, *rest = network_with(np.eye(4)).layers
+    assert windows_of(Network((first, *rest), (4,)), piece) is not None
+    assert windows_of(Network(tuple(rest), (4,)), piece) is None
+
+
 @pytest.mark.parametrize(
     "text", ["linf(0.1)", "contrast([1,1.5])", "contrast([0.5,0.9])", "occlusion(1,1,1)"]
 )

@@ -13,7 +13,7 @@ import pytest
 from vhagar.network import Affine
 from vhagar.relaxation.windows import bound as module
 from vhagar.relaxation.windows.bound import WindowBounder
-from vhagar.relaxation.windows.halving import LEAF, Functions, Halved, Halving
+from vhagar.relaxation.windows.halving import LEAF, Functions, Halved, Halving, begun_at_most
 from vhagar.relaxation.windows.kinds import Kind, Windows
 from vhagar.relaxation.windows.multipliers import Multipliers
 from vhagar_check import window_boxes
@@ -55,11 +55,11 @@ def test_a_bound_is_the_sum_of_its_parts(text: str, monkeypatch: pytest.MonkeyPa
         return False
 
     def most_of(kind: Kind) -> int:
-        return min(math.ceil(2**16 * len(kind.numbers) / 3), module._MOST_KEPT // len(kind.numbers))
+        count = len(kind.numbers)
+        return min(math.ceil(2**16 * count / 3), begun_at_most(module._MOST_KEPT // count))
 
-    # Limits are raised while a tree is grown, so that the checker follows windows further.
-    assert 2 * module._MOST_KEPT == window_boxes._MOST_KEPT == 2**26
-    for alone, kept in ((1.0, 2**25), (1000.0, 1001)):
+    assert module._MOST_KEPT == window_boxes._MOST_KEPT == 2**26
+    for alone, kept in ((1.0, 2**26), (1000.0, 1001)):
         monkeypatch.setattr(module, "_MOST_KEPT", kept)
         Recorded.made.clear()
         bounder._multipliers[1] = Multipliers(of, values, alone)

@@ -11,7 +11,7 @@ import pytest
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.windows import halving as halving_module
 from vhagar.relaxation.windows.boxes import Boxes, at_points, corners
-from vhagar.relaxation.windows.halving import LEAF, Functions, Halved, Halving
+from vhagar.relaxation.windows.halving import LEAF, Functions, Halved, Halving, begun_at_most
 from vhagar.relaxation.windows.kinds import Kind, Windows
 
 from .formula import Formula
@@ -255,6 +255,19 @@ def test_the_most_boxes() -> None:
         assert len(tree.code) == 2 ** (len(answers) + 1) - 1
         assert next(left, None) is None
         assert np.isfinite(tree.proven).all()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_trees_have_so_many_boxes_in_the_end(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch in which a tree has enough is finished, and its open boxes are leaves."""
+    monkeypatch.setattr(halving_module, "_BATCH", batch)
+    assert begun_at_most(2 * (7 + batch) + 1) == begun_at_most(2 * (7 + batch) + 2) == 7
+    windows, kind = made(np.random.default_rng(5))
+    functions = functions_of(np.random.default_rng(6), kind)
+    for boxes in (1, 2, 2 * batch, 2 * batch + 1, 40, 41, 42, 43, 44, 101):
+        halving = Halving(windows, kind, functions, -math.inf)
+        tree = halving.grow(np.full(3, -1e9), begun_at_most(boxes))
+        assert boxes - 2 * batch - 1 < len(tree.code) <= boxes
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,8 @@ def _entering(piece: AbstractPiece) -> _Entering:
     """The unknowns: the input if its change is linear in it, the first pixel's change if all are
     the same, else each pixel's change."""
     if _all_change_alike(piece):
-        change, first = input_change(piece), np.arange(1)
+        first = np.arange(1)
+        change = input_change(piece, first)
         alike = np.ones((piece.domain.size, 1))
         middle, radius = change.middle[first], change.radius[first]
         return _Entering(first, alike, np.zeros_like(alike), middle, radius, True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.array_types import Array, Mask
+from vhagar.array_types import Array, Index, Mask
 from vhagar.network import Network, Relu
 from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.differences import pixel_differences
@@ -70,9 +70,9 @@ class InputChange:
         return np.maximum(abs(self.lower), abs(self.upper))
 
 
-def input_change(piece: AbstractPiece) -> InputChange:
-    """Bounds on `x - x_p` over a piece."""
-    change = pixel_differences(piece)
+def input_change(piece: AbstractPiece, among: Index | None = None) -> InputChange:
+    """Bounds on `x - x_p` over a piece, for all pixels or for some."""
+    change = pixel_differences(piece, among)
     return InputChange(-change.upper, -change.lower)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from vhagar.array_types import Array
 from vhagar.network import Network
 from vhagar.perturbation import AbstractPiece
-from vhagar.relaxation.windows.halving import Functions, Halved, Halving
+from vhagar.relaxation.windows.halving import Functions, Halved, Halving, begun_at_most
 from vhagar.relaxation.windows.kinds import Windows, windows_of
 from vhagar.relaxation.windows.multipliers import Multipliers, multipliers
 
@@ -29,8 +29,9 @@ from vhagar.relaxation.windows.multipliers import Multipliers, multipliers
 _ROUNDING = 2.0**-40
 # Boxes of all trees together, about. Measured: 33,000 boxes of 729 windows take 2.5 s.
 _MOST_BOXES = 2**16
-# Boxes times windows of a kind: the checker refuses what is twice as much.
-_MOST_KEPT = 2**25
+# Windows in all boxes of a tree together: the checker refuses more. It follows windows further than
+# they are here, because limits are raised here, so that each may be in every box.
+_MOST_KEPT = 2**26
 # Windows may exceed what they reach by a share of it, or of this share of what they are alone.
 _LEAST = 0.1
 
@@ -92,7 +93,7 @@ class WindowBounder:
         trees = []
         for kind, own, values in zip(windows.kinds, found.of, found.values, strict=True):
             most = math.ceil(_MOST_BOXES * len(kind.numbers) / windows.count)
-            most = min(most, _MOST_KEPT // len(kind.numbers))
+            most = min(most, begun_at_most(_MOST_KEPT // len(kind.numbers)))
             halving = Halving(windows, kind, Functions(lead[kind.units], own), slack)
             trees.append(halving.grow(values + slack, most, should_stop))
         upper = self._total(windows, found, trees, size)

@@ -22,6 +22,14 @@ _BATCH, _MOST_NUMBERS = 256, 2**22
 _LITTLE = 1e-3
 
 
+def begun_at_most(boxes: int) -> int:
+    """How many boxes a tree may have before its open ones are left, to have so many in the end.
+
+    The batch in which it gets there is finished, and each box so far may leave two halves.
+    """
+    return (boxes - 1) // 2 - _BATCH
+
+
 @dataclass(frozen=True, eq=False)
 class Functions:
     """What is bounded for each window of a kind: the neurons' coefficients, less multipliers."""

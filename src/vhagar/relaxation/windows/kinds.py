@@ -77,7 +77,8 @@ def windows_of(network: Network, piece: AbstractPiece) -> Windows | None:
     if shift is None or len(relus) != 1 or relus[0].linear is not None:
         return None
     first, last = stages
-    if len(first.layers) > 1 or first.layers[0].fan_in > MOST_PIXELS:
+    is_bare = network.layers[0] is relus[0]  # the checker has windows of layers alone
+    if is_bare or len(first.layers) > 1 or first.layers[0].fan_in > MOST_PIXELS:
         return None
     if len(last.layers) > 1 or last.layers[0].out_size > _MOST_TERMS:
         return None
