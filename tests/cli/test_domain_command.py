@@ -52,7 +52,9 @@ def test_a_domain_from_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert domain.classes == ("ill", "well")
     assert domain.groups.integer == (0,)
     assert main(["domain", "show", "p.toml"]) == 0
-    assert "pulse" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "pulse" in shown
+    assert f"its numbers have SHA-256 {domain.fingerprint}" in shown
     assert main([*words[:4], "--class", "ill", "-o", "ill.toml"]) == 0
     out = capsys.readouterr().out
     assert "class ill: 4 of 4" in out
