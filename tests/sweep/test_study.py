@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from vhagar.cli.conventions import CONVENTIONS
@@ -18,7 +19,9 @@ from vhagar.perturbation import Domain
 from vhagar.report.problems import reproduction
 from vhagar.report.reading import read_store
 from vhagar.sweep.grid import Grid
-from vhagar.sweep.runner import open_study
+from vhagar.sweep.runner import open_study, run_sweep
+from vhagar.sweep.settings import Settings
+from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study, load_models, questions, read_study
 
 IMAGE = Domain((1, 28, 28))
@@ -54,6 +57,30 @@ def test_the_same_network_twice_is_asked_once(model: str, tmp_path: Path) -> Non
     other = tmp_path / "copy.onnx"
     other.write_bytes(Path(model).read_bytes())
     assert len(_asked(Study((model, str(other)), ("linf(0.1)",)))) == 6
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_what_is_refused_is_in_no_store(model: str, tmp_path: Path, resumed: bool) -> None:
+    """A store of it could only be resumed with the same mistake, or removed."""
+    path, plain = tmp_path / "s.db", Study((model,), ("linf(0.1)",))
+    np.savez(tmp_path / "wide.npz", np.zeros((5, 1, 4, 5)))
+    two = str(tmp_path / "two.onnx")
+    onnx.save(
+        onnx.load(model), two, save_as_external_data=True, location="weights", size_threshold=0
+    )
+    if resumed:
+        open_study(plain, path)[0].close()
+    certified = Settings(certificates=tmp_path / "proofs")
+    for study, settings, message in (
+        (replace(plain, networks=(two,)), certified, "save it as one file"),
+        (replace(plain, dataset=str(tmp_path / "wide.npz")), Settings(), "one array of inputs"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            run_sweep(study, path, resume=resumed, settings=settings)
+        assert path.exists() == resumed
+        if resumed:
+            with Store(path) as store:
+                assert store.study() == plain
 
 
 def test_the_network_that_cannot_be_read_is_named(model: str, tmp_path: Path) -> None:
