@@ -14,7 +14,7 @@ from vhagar.cli.conventions import CONVENTIONS
 from vhagar.cli.main import _parser
 from vhagar.cli.sweep import described_study
 from vhagar.errors import InvalidInput, InvalidNetwork
-from vhagar.network import read_onnx
+from vhagar.network import read_onnx, write_onnx
 from vhagar.perturbation import Domain
 from vhagar.report.problems import reproduction
 from vhagar.report.reading import read_store
@@ -23,6 +23,8 @@ from vhagar.sweep.runner import open_study, run_sweep
 from vhagar.sweep.settings import Settings
 from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study, load_models, questions, read_study
+
+from .conftest import small_network
 
 IMAGE = Domain((1, 28, 28))
 
@@ -267,6 +269,26 @@ def test_a_command_says_how_the_networks_take_an_image(model: str, tmp_path: Pat
     words = reproduction(data.entries[0], data)
     for option in ("--layout=chw", "--mean=-0.5", "--std=0.25"):
         assert option in words
+
+
+def test_a_file_has_one_layout() -> None:
+    """A store knows a network by its file."""
+    files, asked = ("a.onnx", "b.onnx", "a.onnx"), ("linf(0.1)",)
+    with pytest.raises(InvalidInput, match=r"a\.onnx is given two layouts: chw and hwc"):
+        Study(files, asked, layout=("chw", "chw", "hwc"))
+    assert Study(files, asked, layout=("chw", "hwc", "chw")).layouts == ("chw", "hwc", "chw")
+
+
+def test_a_layout_is_that_of_earlier_networks_too(model: str, tmp_path: Path) -> None:
+    """A resumed study may be about others; what one file is read as, all are."""
+    other = tmp_path / "other.onnx"
+    write_onnx(small_network(4), other)
+    study = Study((model,), ("linf(0.1)",), sources=(0,), layout="chw")
+    open_study(study, tmp_path / "s.db")[0].close()
+    open_study(replace(study, networks=(str(other),)), tmp_path / "s.db", resume=True)[0].close()
+    data = read_store(tmp_path / "s.db")
+    assert {entry.group.network for entry in data.entries} == {"small", "other"}
+    assert all("--layout=chw" in reproduction(entry, data) for entry in data.entries)
 
 
 def test_a_study_has_all_conventions_of_a_command() -> None:
