@@ -83,6 +83,22 @@ def test_a_domain_from_images_and_around_one(capsys: pytest.CaptureFixture[str])
     assert "a zonotope of 2 components" in capsys.readouterr().out
 
 
+def test_an_index_counts_in_the_test_set(capsys: pytest.CaptureFixture[str]) -> None:
+    """Unlike DATA, which is the training set: the help says both."""
+    train, test = np.full((8, 1, 1, 4), 0.25), np.full((2, 1, 1, 4), 0.75)
+    np.savez("both.npz", x_train=train, x_test=test)
+    like = ["domain", "fit", "--like", "both.npz", "--radius", "1/8", "-o", "like.toml", "--index"]
+    assert main([*like, "1"]) == 0
+    assert read_domain("like.toml", (1, 1, 4)).low == pytest.approx(0.625)
+    assert main([*like, "2"]) == 2
+    assert "holds 2 inputs" in capsys.readouterr().err
+    assert main(["domain", "fit", "both.npz", "-o", "data.toml"]) == 0
+    assert read_domain("data.toml", (1, 1, 4)).high == pytest.approx(0.25)
+    with pytest.raises(SystemExit):
+        main(["domain", "fit", "--help"])
+    assert "of x_train and x_test in the test set" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -99,7 +99,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         help="only inputs of this class, by the labels of the data (of a table also by name)",
     )
     add("--like", type=Path, metavar="IMAGE", help="a box around this input, instead of DATA")
-    add("--index", type=int, metavar="N", help="which input of the file --like, from 0")
+    groups.add_index(parser)
     add("--radius", type=types.quotient, metavar="R", help="half the width of that box")
     add("--name", metavar="TEXT", help="name of the domain (default: the file's name)")
     _add_shared(parser)
