@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vhagar.array_types import Array
 from vhagar.dataset import (
     attack_starts,
     nearest,
@@ -284,3 +285,13 @@ def test_an_index_counts_in_the_test_set(tmp_path: Path) -> None:
     assert read_image(tmp_path / "both.npz", domain, 0).tolist() == [0.5, 0.75]
     with pytest.raises(InvalidInput, match="1 inputs"):
         read_image(tmp_path / "both.npz", domain, 1)
+
+
+@pytest.mark.parametrize("labels", [np.eye(3), np.array([0.5, 1.5, 2.5]), np.arange(2)])
+def test_one_input_needs_no_labels(tmp_path: Path, labels: Array) -> None:
+    """One-hot or real targets, or too few of them, are no reason to refuse an input."""
+    inputs = np.linspace(0, 1, 60).reshape(3, 20)
+    np.savez(tmp_path / "data.npz", x=inputs, y=labels)
+    np.testing.assert_array_equal(read_image(tmp_path / "data.npz", GREY, 1), inputs[1])
+    with pytest.raises(InvalidInput, match="should hold the labels"):
+        read_test_set(tmp_path / "data.npz", GREY)

@@ -155,16 +155,25 @@ def search_time(options: Options, timeout: float | None) -> float | None:
     return (SEARCH_SHARE - PLAUSIBLE_SHARE * (options.plausible is not None)) * timeout
 
 
-def with_coverage(result: Result, options: Options, seconds: float | None) -> Result:
-    """The result with its coverage of a data set, where there is one and something is attacked.
+def seen_data(result: Result, options: Options) -> SeenData | None:
+    """The data set that a result is to cover, where there is one and something is attacked.
 
     Whoever interrupted the search is not kept waiting.
     """
     interrupted = result.status is Status.INTERRUPTED
     if options.dataset is None or result.problem.perturbation is None or interrupted:
-        return result
+        return None
+    return SeenData.read(options.dataset, result.problem.network, result.problem.domain)
+
+
+def with_coverage(
+    result: Result, options: Options, seconds: float | None, data: SeenData | None = None
+) -> Result:
+    """The result with its coverage of a data set, if it is to cover one; `data`, if it is read."""
     deadline = Deadline.after(None if seconds is None else max(seconds, 0.0))
-    data = SeenData.read(options.dataset, result.problem.network, result.problem.domain)
+    data = data or seen_data(result, options)
+    if data is None:
+        return result
     result = _with_plausible(result, data, options, deadline)
     left = None if seconds is None else deadline.left
     return replace(

@@ -115,6 +115,13 @@ def _labelled(path: Path, domain: Domain, part: str) -> tuple[Array, NDArray[np.
     return inputs, _labels_of(arrays, len(inputs), path)
 
 
+def _test_inputs(path: Path, domain: Domain) -> Array:
+    """The inputs of a test set, whatever the file holds beside them."""
+    if path.suffix != ".npz" or path.is_dir():
+        return read_dataset(path, domain)
+    return _fitted(_inputs_of(_arrays(path, "test"), domain, path), domain, path)
+
+
 def dataset_sha256(path: Path) -> str:
     """What tells a data set from others: the hash of its file, or of the images of a folder."""
     if not path.is_dir():
@@ -140,7 +147,7 @@ def read_image(path: Path, domain: Domain, index: int | None = None) -> Array:
     if not path.exists():
         raise InvalidInput(f"no image at {path}; check the path")
     if path.is_dir() or path.suffix in (".npz", ".csv"):
-        inputs, _ = read_test_set(path, domain)
+        inputs = _test_inputs(path, domain)  # its label is of no interest
         if index is None or not 0 <= index < len(inputs):
             none = "" if index is None else f"there is no input {index}: "
             raise InvalidInput(

@@ -199,7 +199,7 @@ def _domain(verdict: Verdict) -> list[str]:
         f"  range of {len(narrowed)} of {len(low)} entries. The SHA-256 of all entries' lower and",
         f"  then upper ends{' and of what follows' if words else ''} is",
         f"  {verdict.domain},",
-        "  which `vhagar verify` prints for the same domain.",
+        "  which `vhagar domain show` prints for the same domain.",
         *(f"  Of these inputs: {word}." for word in words),
     ]
     if words and not verdict.lower > 0:  # else a witness satisfies them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -60,6 +61,19 @@ def test_wrong_input_is_named(
     (tmp_path / "suite.csv").write_text(HEAD + "net,linf(0.1),true,0,1\n")
     (tmp_path / "classes.csv").write_text(HEAD + "net,linf(0.1),true,two,1\n")
     assert complaint in _said(script, words, monkeypatch, capsys)
+
+
+@pytest.mark.subprocess
+def test_a_run_in_batches_needs_no_vhagar() -> None:
+    """On a machine with a GPU there may be nothing but numpy and torch."""
+    hidden = "import runpy, sys; sys.modules['vhagar'] = None; sys.argv = sys.argv[1:]"
+    words = [str(BENCH / "quadratic_batch.py"), "run", "--help"]
+    command = [sys.executable, "-c", f"{hidden}; runpy.run_path(sys.argv[0], None, '__main__')"]
+    said = subprocess.run(
+        [*command, *words], capture_output=True, text=True, cwd=BENCH, check=False
+    )
+    assert said.returncode == 0, said.stderr
+    assert "nodes that are branched at once" in said.stdout
 
 
 def test_every_script_says_in_words_what_is_wrong() -> None:

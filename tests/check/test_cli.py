@@ -199,7 +199,7 @@ def test_the_domain(inside: bool | None, words: list[str]) -> None:
             "It narrows the range of 3 of 4 entries.",
             f"The SHA-256 of all entries' lower and then upper ends"
             f"{' and of what follows' if words else ''} is {own.domain},",
-            "which `vhagar verify` prints for the same domain.",
+            "which `vhagar domain show` prints for the same domain.",
             *(f"Of these inputs: {word}." for word in words),
             *("Entry 1 is from 0.25 to 1.0.", "Entry 2 is from 0.0 to 0.75."),
             "Entry 3 is from 0.25 to 0.75.",

@@ -40,6 +40,9 @@ def test_a_bound_over_a_domain_with_its_certificate(
     assert ((x >= 0.125) & (x <= 0.75)).all()
     assert main(["check", "proof.cert", "--model", str(model)]) == 0
     assert found["problem"]["domain"]["sha256"] in capsys.readouterr().out
+    # Where the verdict sends its reader, even one who has not searched.
+    assert main(["domain", "show", "dim.toml", "--image-shape", "1,4,4"]) == 0
+    assert found["problem"]["domain"]["sha256"] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,9 @@ def test_a_domain_from_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert domain.classes == ("ill", "well")
     assert domain.groups.integer == (0,)
     assert main(["domain", "show", "p.toml"]) == 0
-    assert "pulse" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "pulse" in shown
+    assert f"its numbers have SHA-256 {domain.fingerprint}" in shown
     assert main([*words[:4], "--class", "ill", "-o", "ill.toml"]) == 0
     out = capsys.readouterr().out
     assert "class ill: 4 of 4" in out
@@ -79,6 +81,22 @@ def test_a_domain_from_images_and_around_one(capsys: pytest.CaptureFixture[str])
     assert read_domain("likely.toml", (1, 4, 4)).rows is not None
     assert main(["domain", "show", "z.toml", "--plot", "z.png"]) == 0
     assert "a zonotope of 2 components" in capsys.readouterr().out
+
+
+def test_an_index_counts_in_the_test_set(capsys: pytest.CaptureFixture[str]) -> None:
+    """Unlike DATA, which is the training set: the help says both."""
+    train, test = np.full((8, 1, 1, 4), 0.25), np.full((2, 1, 1, 4), 0.75)
+    np.savez("both.npz", x_train=train, x_test=test)
+    like = ["domain", "fit", "--like", "both.npz", "--radius", "1/8", "-o", "like.toml", "--index"]
+    assert main([*like, "1"]) == 0
+    assert read_domain("like.toml", (1, 1, 4)).low == pytest.approx(0.625)
+    assert main([*like, "2"]) == 2
+    assert "holds 2 inputs" in capsys.readouterr().err
+    assert main(["domain", "fit", "both.npz", "-o", "data.toml"]) == 0
+    assert read_domain("data.toml", (1, 1, 4)).high == pytest.approx(0.25)
+    with pytest.raises(SystemExit):
+        main(["domain", "fit", "--help"])
+    assert "of x_train and x_test in the test set" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import csv
+import math
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from vhagar import Network
 from vhagar.cli.main import main
+from vhagar.cli.verdicts import rounded_down
+from vhagar.coverage import with_coverage
 from vhagar.network import write_onnx
-from vhagar.result import CoverageRows
+from vhagar.result import CoverageRows, Result
 from vhagar.result.evidence import which_words
 
 # Confidences 0.75, 0.25, 0.125 and 0.5 in class 0, and two of the other class.
@@ -33,12 +38,16 @@ def _asked(*more: str) -> list[str]:
     return [*words, "--target", "1", "--timeout", "20", "--workers", "1", *more]
 
 
+def _rows() -> list[dict[str, str]]:
+    with open("verdicts.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def test_every_input_has_its_verdict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(_asked("--dataset", "data.npz", "--verdicts", "verdicts.csv")) == 0
     text = capsys.readouterr().out
     assert "wrote:    verdicts.csv" in text
-    with open("verdicts.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = _rows()
     assert [int(row["input"]) for row in rows] == list(range(6))
     assert [int(row["label"]) for row in rows] == LABELS
     assert [row["class"] for row in rows] == ["0", "0", "0", "0", "1", "1"]
@@ -50,7 +59,53 @@ def test_every_input_has_its_verdict(folder: Path, capsys: pytest.CaptureFixture
     assert (verdicts[0], verdicts[3]) == ("robust", "robust")
     assert (verdicts[2], *verdicts[4:]) == ("attacked", "other class", "other class")
     assert verdicts[1] in ("attacked", "undecided")  # its confidence is the bound itself
-    assert "2 (attacked" in text or "inputs 1, 2 (attacked)" in text
+    named = "inputs 1, 2 (attacked)" if verdicts[1] == "attacked" else "input 2 (attacked)"
+    assert named in text
+
+
+def test_a_tie_has_no_certain_class(folder: Path) -> None:
+    """Whatever class comes first in the scores, the question was not about another one."""
+    np.savez("data.npz", x=np.array([[0.5, 0.25], [0.0, 1.0]]).reshape(-1, 1, 1, 2))
+    assert main(_asked("--dataset", "data.npz", "--verdicts", "verdicts.csv")) == 0
+    tied, other = _rows()
+    assert (tied["confidence"], tied["verdict"]) == ("0", "no certain class")
+    assert other["verdict"] == "other class"
+
+
+def test_confidences_are_rounded_down() -> None:
+    for confidence in (53.256448999999996, 0.75, 1e-9 / 3, 1e22, 0.0):
+        assert Fraction(rounded_down(confidence)) <= Fraction(confidence)
+        assert float(rounded_down(confidence)) == pytest.approx(confidence, rel=1e-6)
+    assert rounded_down(53.256448999999996) == "53.25644"
+    assert rounded_down(-1.0) == "0"
+    assert rounded_down(-math.inf) == rounded_down(math.inf) == ""
+
+
+def test_no_class_is_called_a_formula(folder: Path) -> None:
+    (folder / "names.toml").write_text('classes = ["=1+1", "other"]\n')
+    words = _asked("--dataset", "data.npz", "--domain", "names.toml", "--verdicts", "verdicts.csv")
+    assert main(words) == 0
+    assert _rows()[0]["class"] == "'=1+1"
+
+
+def test_the_table_is_about_the_inputs_that_were_covered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not about those that are in the file by the time it is written."""
+    from vhagar.cli import session
+
+    def covered(*given: Any) -> Result:
+        np.savez("data.npz", x=INPUTS[:1].reshape(-1, 1, 1, 2))
+        return with_coverage(*given)
+
+    monkeypatch.setattr(session, "with_coverage", covered)
+    assert main(_asked("--dataset", "data.npz", "--verdicts", "verdicts.csv")) == 0
+    assert [row["label"] for row in _rows()] == list(map(str, LABELS))
+
+
+def test_verdicts_are_a_csv_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(_asked("--dataset", "data.npz", "--verdicts", "verdicts.json")) == 2
+    assert "end its name with .csv" in capsys.readouterr().err
 
 
 def test_inputs_outside_of_the_domain_are_named(folder: Path) -> None:
@@ -69,9 +124,9 @@ def test_verdicts_need_a_data_set(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_the_data_set_is_not_overwritten(folder: Path) -> None:
-    before = Path("data.npz").read_bytes()
-    assert main(_asked("--dataset", "data.npz", "--verdicts", "data.npz")) == 2
-    assert Path("data.npz").read_bytes() == before
+    Path("data.csv").write_text("left,right\n1,0\n")
+    assert main(_asked("--dataset", "data.csv", "--verdicts", "data.csv")) == 2
+    assert Path("data.csv").read_text() == "left,right\n1,0\n"
 
 
 def test_a_few_inputs_are_named_and_many_are_not() -> None:

@@ -281,6 +281,19 @@ def test_a_table_keeps_all_digits() -> None:
     assert text == 'a,b\n0.30000000000000004,\n"x,y",3\n'
 
 
+@pytest.mark.parametrize(
+    "name", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "=\r=1", "-1\n"]
+)
+def test_no_name_becomes_a_formula(name: str) -> None:
+    text = csv_text(("name", "number"), [(name, -0.5)])
+    _, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert rows == [["'" + name.replace("\r", " "), "-0.5"]]
+
+
+def test_names_that_are_numbers_stay_as_they_are() -> None:
+    assert csv_text(("a", "b"), [("-1", "+0.5"), ("x=1", -1)]) == "a,b\n-1,+0.5\nx=1,-1\n"
+
+
 def test_only_the_kinds_that_are_asked_for_are_written(study: StudyData, tmp_path: Path) -> None:
     witnesses = {figure.name for figure in figures(study, ["witnesses"])}
     written = export(study, tmp_path, ["csv"], ["witnesses"])

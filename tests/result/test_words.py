@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from vhagar import Domain, InvalidInput, Problem
+from vhagar.attack.engine import Attack
+from vhagar.baseline.dataset_sampling import DatasetEngine
+from vhagar.baseline.random_sampling import RandomEngine
+from vhagar.local.problem import LocalProblem
+from vhagar.local.run import verify_local
 from vhagar.result import BoundKind, Coverage, CoverageCounts, Estimate, Interval, Status
 from vhagar.result.evidence import coverage_words
-from vhagar.result.words import details, outcome, sufficient_probability
+from vhagar.result.words import FINDERS, details, outcome, sufficient_probability
 
 Make = Callable[..., Any]
 
@@ -283,13 +290,49 @@ def test_what_to_do_next(make_result: Make, make_problem: Make) -> None:
     open_, known = CoverageCounts(4, 1, 1), CoverageCounts(4, 3, 1)
     blind = replace(make_result(9.0, Status.TIMEOUT), coverage=Coverage(9, open_, None, 8.0, 0.1))
     assert dict(details(blind))["next"] == (
-        "more time, a smaller perturbation or a domain can lower the bound; vhagar local decides "
-        "one input at a time"
+        "more time, a smaller perturbation or a domain can lower the bound; vhagar local asks "
+        "about one input at a time"
     )
     closed = replace(blind, status=Status.CLOSED, problem=make_problem(targets=None))
     assert dict(details(closed))["next"].startswith("a single target, a smaller perturbation or a")
     fine = replace(blind, upper=2.0)
-    assert dict(details(fine))["next"] == "vhagar local decides one input at a time"
+    assert dict(details(fine))["next"] == "vhagar local asks about one input at a time"
     decided = replace(fine, coverage=Coverage(9, known, None, 8.0, 0.1))
     assert "next" not in dict(details(decided))
     assert "next" not in dict(details(make_result(2.0, Status.TIMEOUT)))
+
+
+def test_an_attack_is_followed_by_a_search(make_result: Make, make_problem: Make) -> None:
+    """More time for an attack does not lower its bound, which is there from the start."""
+    finders = (Attack(), Attack(paper=True), DatasetEngine(), RandomEngine())
+    assert {engine.name for engine in finders} == FINDERS
+    known = Interval(8.0, 63.0, BoundKind.INTERVAL)
+    problem = make_problem(targets=None)
+    found = make_result(9.0, Status.TIMEOUT, max_confidence=known, problem=problem)
+    for engine in finders:
+        said = dict(details(replace(found, engine=engine.name)))["next"]
+        assert said == "vhagar verify can lower the bound"
+    assert dict(details(found))["next"].startswith("more time, a single target, ")
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "inside", "is_local"),
+    [
+        ("rotation([4,6])", False, False),
+        ("rotation(5)", False, True),
+        ("occlusion([1,2],1,1)", False, True),
+        ("linf(0.1)", True, False),
+    ],
+)
+def test_only_what_local_answers_is_recommended(
+    perturbation: str, inside: bool, is_local: bool, make_result: Make, make_problem: Make
+) -> None:
+    network = make_problem().network
+    domain = Domain((1, 3, 3), 0.0, 1.0, perturbed_inside=inside)
+    problem = Problem(network, perturbation=perturbation, source=2, domain=domain)
+    data = Coverage(9, CoverageCounts(4, 1, 1), None, 8.0, 0.1)
+    result = replace(make_result(2.0, Status.CLOSED, problem=problem), coverage=data)
+    assert ("next" in dict(details(result))) == is_local
+    bright, question = np.linspace(0, 1, 9), {"perturbation": perturbation, "domain": domain}
+    with nullcontext() if is_local else pytest.raises(InvalidInput, match="one image"):
+        verify_local(LocalProblem(network, image=bright, **question), timeout=1)

@@ -7,19 +7,24 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from vhagar.cli.conventions import CONVENTIONS
 from vhagar.cli.main import _parser
 from vhagar.cli.sweep import described_study
 from vhagar.errors import InvalidInput, InvalidNetwork
-from vhagar.network import read_onnx
+from vhagar.network import read_onnx, write_onnx
 from vhagar.perturbation import Domain
 from vhagar.report.problems import reproduction
 from vhagar.report.reading import read_store
 from vhagar.sweep.grid import Grid
-from vhagar.sweep.runner import open_study
+from vhagar.sweep.runner import open_study, run_sweep
+from vhagar.sweep.settings import Settings
+from vhagar.sweep.store import Store
 from vhagar.sweep.study import Study, load_models, questions, read_study
+
+from .conftest import small_network
 
 IMAGE = Domain((1, 28, 28))
 
@@ -54,6 +59,30 @@ def test_the_same_network_twice_is_asked_once(model: str, tmp_path: Path) -> Non
     other = tmp_path / "copy.onnx"
     other.write_bytes(Path(model).read_bytes())
     assert len(_asked(Study((model, str(other)), ("linf(0.1)",)))) == 6
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_what_is_refused_is_in_no_store(model: str, tmp_path: Path, resumed: bool) -> None:
+    """A store of it could only be resumed with the same mistake, or removed."""
+    path, plain = tmp_path / "s.db", Study((model,), ("linf(0.1)",))
+    np.savez(tmp_path / "wide.npz", np.zeros((5, 1, 4, 5)))
+    two = str(tmp_path / "two.onnx")
+    onnx.save(
+        onnx.load(model), two, save_as_external_data=True, location="weights", size_threshold=0
+    )
+    if resumed:
+        open_study(plain, path)[0].close()
+    certified = Settings(certificates=tmp_path / "proofs")
+    for study, settings, message in (
+        (replace(plain, networks=(two,)), certified, "save it as one file"),
+        (replace(plain, dataset=str(tmp_path / "wide.npz")), Settings(), "one array of inputs"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            run_sweep(study, path, resume=resumed, settings=settings)
+        assert path.exists() == resumed
+        if resumed:
+            with Store(path) as store:
+                assert store.study() == plain
 
 
 def test_the_network_that_cannot_be_read_is_named(model: str, tmp_path: Path) -> None:
@@ -240,6 +269,26 @@ def test_a_command_says_how_the_networks_take_an_image(model: str, tmp_path: Pat
     words = reproduction(data.entries[0], data)
     for option in ("--layout=chw", "--mean=-0.5", "--std=0.25"):
         assert option in words
+
+
+def test_a_file_has_one_layout() -> None:
+    """A store knows a network by its file."""
+    files, asked = ("a.onnx", "b.onnx", "a.onnx"), ("linf(0.1)",)
+    with pytest.raises(InvalidInput, match=r"a\.onnx is given two layouts: chw and hwc"):
+        Study(files, asked, layout=("chw", "chw", "hwc"))
+    assert Study(files, asked, layout=("chw", "hwc", "chw")).layouts == ("chw", "hwc", "chw")
+
+
+def test_a_layout_is_that_of_earlier_networks_too(model: str, tmp_path: Path) -> None:
+    """A resumed study may be about others; what one file is read as, all are."""
+    other = tmp_path / "other.onnx"
+    write_onnx(small_network(4), other)
+    study = Study((model,), ("linf(0.1)",), sources=(0,), layout="chw")
+    open_study(study, tmp_path / "s.db")[0].close()
+    open_study(replace(study, networks=(str(other),)), tmp_path / "s.db", resume=True)[0].close()
+    data = read_store(tmp_path / "s.db")
+    assert {entry.group.network for entry in data.entries} == {"small", "other"}
+    assert all("--layout=chw" in reproduction(entry, data) for entry in data.entries)
 
 
 def test_a_study_has_all_conventions_of_a_command() -> None:

@@ -99,7 +99,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         help="only inputs of this class, by the labels of the data (of a table also by name)",
     )
     add("--like", type=Path, metavar="IMAGE", help="a box around this input, instead of DATA")
-    add("--index", type=int, metavar="N", help="which input of the file --like, from 0")
+    groups.add_index(parser)
     add("--radius", type=types.quotient, metavar="R", help="half the width of that box")
     add("--name", metavar="TEXT", help="name of the domain (default: the file's name)")
     _add_shared(parser)
@@ -211,7 +211,7 @@ def _fitted_table(arguments: argparse.Namespace, path: Path, name: str) -> Fit:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Print a domain, and draw it."""
+    """Print a domain with its fingerprint, by which certificates name it, and draw it."""
     from vhagar.fitting.sources import domain_shape
     from vhagar.fitting.words import domain_lines
     from vhagar.perturbation.domain.emptiness import require_inputs
@@ -220,7 +220,8 @@ def show(arguments: argparse.Namespace) -> int:
     shape = arguments.image_shape or domain_shape(arguments.domain)
     domain = read_domain(arguments.domain, shape, arguments.input_range)
     require_inputs(domain)
-    print("\n".join(domain_lines(domain)))
+    known = [] if domain.whole else [f"its numbers have SHA-256 {domain.fingerprint}"]
+    print("\n".join([*domain_lines(domain), *known]))
     _draw(domain, arguments.plot)
     return 0
 

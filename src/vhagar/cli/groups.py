@@ -215,6 +215,16 @@ def add_outputs(parser: Any, drawn: str) -> None:
     add("--plot", type=Path, metavar="FILE", help=f"plot {drawn} (.png, .pdf or .svg)")
 
 
+def add_index(parser: Any) -> None:
+    """Add which input of a file is meant."""
+    parser.add_argument(
+        "--index",
+        type=int,
+        metavar="N",
+        help="index of the input in the file, from 0; of x_train and x_test in the test set",
+    )
+
+
 def add_verbosity(parser: Any) -> None:
     """Add how much is shown while a search runs."""
     group = parser.add_mutually_exclusive_group()

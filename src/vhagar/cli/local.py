@@ -102,7 +102,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 def _add_question(parser: argparse.ArgumentParser) -> None:
     """Add what the question is about: a VNN-LIB file, or an image and how far it may change."""
-    add = groups.section(parser, groups.QUESTION).add_argument
+    question = groups.section(parser, groups.QUESTION)
+    add = question.add_argument
     add(
         "--vnnlib",
         type=Path,
@@ -121,7 +122,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the input: an image or .npy file, or with --index an .npz or .csv file or a folder",
     )
-    add("--index", type=int, metavar="N", help="index of the input in the file, from 0")
+    groups.add_index(question)
     add(
         "--epsilon",
         type=types.quotient,

@@ -12,7 +12,7 @@ from pathlib import Path
 from vhagar.cli import parsed
 from vhagar.cli.screen import AbstractScreen, is_terminal
 from vhagar.cli.standard_output import shown
-from vhagar.coverage import search_time, with_coverage
+from vhagar.coverage import SeenData, search_time, seen_data, with_coverage
 from vhagar.dataset import attack_starts
 from vhagar.errors import VhagarError
 from vhagar.options import Options
@@ -80,14 +80,15 @@ def run_session(
     share = search_time(options, timeout) if covering else timeout
     search = _search_with_percent if percent else _search
     result = search(screen, problem, engine, options, share)
+    data = seen_data(result, options) if covering else None
     if covering:
         left = None if timeout is None else begun + timeout - time.monotonic()
-        result = with_coverage(result, options, left)
+        result = with_coverage(result, options, left, data)
     if result.status is not Status.INTERRUPTED:  # whoever interrupts is not kept waiting
         result = with_largest(result, options.seed)
     about, facts = str(result.problem), Facts.of(result)
     judged = tuple(each.judged(about, facts, result.seconds) for each in requirements)
-    failures = _deliver(screen, result, arguments, judged)
+    failures = _deliver(screen, result, data, arguments, judged)
     if options.certificate is not None and result.certificate is None:
         failures = (f"there is no certificate {options.certificate}", *failures)
     return Outcome(result, failures, judged)
@@ -134,7 +135,11 @@ def _search_with_percent(
 
 
 def _deliver(
-    screen: AbstractScreen, result: Result, arguments: argparse.Namespace, judged: Sequence[Judged]
+    screen: AbstractScreen,
+    result: Result,
+    data: SeenData | None,
+    arguments: argparse.Namespace,
+    judged: Sequence[Judged],
 ) -> tuple[str, ...]:
     """Write the files, then print the answer even if writing failed."""
     rows = details(result)
@@ -143,7 +148,7 @@ def _deliver(
     if getattr(arguments, "verdicts", None) is not None:
         from vhagar.cli.verdicts import write_verdicts
 
-        writers["verdicts"] = partial(write_verdicts, result, arguments.dataset)
+        writers["verdicts"] = partial(write_verdicts, result, data)
     try:
         return write_outputs(arguments, rows, **writers)
     finally:

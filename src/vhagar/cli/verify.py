@@ -86,6 +86,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
     if arguments.verdicts is not None and arguments.dataset is None:
         raise InvalidInput("--verdicts is a table of the inputs of a data set: give --dataset, too")
+    if arguments.verdicts is not None and arguments.verdicts.suffix.lower() != ".csv":
+        raise InvalidInput(f"{arguments.verdicts} is to be a table; end its name with .csv")
     requirements = gate.requirements(arguments, OF_RESULTS, arguments.dataset)
     outcome = run_session(
         arguments, percent=arguments.percent, covering=True, requirements=requirements

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from vhagar.drawing.shapes import Drawing
 
 Cell = str | float | int | None
+# How a text begins that spreadsheets execute; a class may be called -1.
+_FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+\Z)")
 
 
 class AbstractFigure(ABC):
@@ -37,13 +39,23 @@ class AbstractFigure(ABC):
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Write a table as CSV text; numbers have all their digits, and unknown values are empty."""
+    """Write a table as CSV text; numbers have all their digits, and unknown values are empty.
+
+    Names come from others' files, so a text that a spreadsheet would execute begins with a quote.
+    """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow([repr(cell) if isinstance(cell, float) else cell for cell in row])
+        writer.writerow(map(_written, row))
     return target.getvalue()
+
+
+def _written(cell: Cell) -> Cell:
+    if isinstance(cell, str):
+        quote = "'" if _FORMULA.match(cell) else ""
+        return quote + cell.replace("\r", " ")  # which would begin another row
+    return repr(cell) if isinstance(cell, float) else cell
 
 
 def slug(*parts: object) -> str:

@@ -79,7 +79,7 @@ def require_one_file(network: Network) -> None:
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
         raise InvalidInput(
             f"a certificate is about one file, but {path} keeps weights in another; save it as "
-            f"one file, in Python with onnx.save(onnx.load({path.name!r}), 'one.onnx'), or export "
+            f"one file, in Python with onnx.save(onnx.load({str(path)!r}), 'one.onnx'), or export "
             "it so: torch.onnx.export(..., external_data=False)"
         )
 

@@ -108,7 +108,9 @@ def _entry(
 
 def _conventions(study: Study, path: str) -> tuple[str, ...]:
     """A network's input and output conventions, as options of a command."""
-    layout = dict(zip(study.networks, study.layouts, strict=True)).get(path)
+    # The last of a store's studies may have been about other networks.
+    shared = study.layout if isinstance(study.layout, str) else None
+    layout = dict(zip(study.networks, study.layouts, strict=True)).get(path, shared)
     words: list[str] = []
     for name in ("layout", "image_shape", "mean", "std", "output", "threshold"):
         value = layout if name == "layout" else getattr(study, name)

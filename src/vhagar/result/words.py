@@ -26,6 +26,8 @@ _CERTAIN = 30.0
 # A bound says little unless an input is known whose confidence exceeds it by this factor.
 _NEARLY = 1.01
 _PRINTED = Decimal("1.000000")
+# Engines that look for witnesses only, by their names.
+FINDERS = frozenset({"attack", "paper-attack", "dataset", "random"})
 
 
 def final_sentence(result: AbstractResult) -> str:
@@ -170,13 +172,25 @@ def _advice(result: AbstractResult) -> str:
     if result.problem.perturbation is None:
         return ""
     if _vacuous_rows(result) or (covered is not None and covered.largest <= result.upper):
-        single = " a single target," if len(result.problem.targets) > 1 else ""
-        time = " more time," if result.status is Status.TIMEOUT else ""
-        ways = f"{time}{single} a smaller perturbation or a domain".removeprefix(" ")
-        found.append(f"{ways} can lower the bound")
-    if covered is not None and covered.classified.unknown:
-        found.append("vhagar local decides one input at a time")
+        found.append(f"{_ways(result)} can lower the bound")
+    if covered is not None and covered.classified.unknown and _is_local(result.problem):
+        found.append("vhagar local asks about one input at a time")
     return "; ".join(found)
+
+
+def _ways(result: AbstractResult) -> str:
+    """What can lower the bound; that of an engine which proves nothing is there from the start."""
+    if result.engine in FINDERS:
+        return "vhagar verify"
+    single = " a single target," if len(result.problem.targets) > 1 else ""
+    time = " more time," if result.status is Status.TIMEOUT else ""
+    return f"{time}{single} a smaller perturbation or a domain".removeprefix(" ")
+
+
+def _is_local(problem: Problem) -> bool:
+    """Whether the question can be asked about one given input, too."""
+    formulas = (piece.formula for piece in problem.pieces)
+    return not problem.domain.perturbed_inside and all(each is not None for each in formulas)
 
 
 def sufficient_probability(upper: float) -> float:

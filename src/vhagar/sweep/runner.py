@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from vhagar.coverage import SEARCH_SHARE
@@ -22,11 +23,14 @@ from vhagar.sweep.watch import AbstractSweepWatch, Silent
 
 
 def open_study(
-    study: Study | None, path: str | Path, resume: bool = False
+    study: Study | None,
+    path: str | Path,
+    resume: bool = False,
+    require: Callable[[Study, Sequence[Model]], None] = lambda study, models: None,
 ) -> tuple[Store, Study, list[Model]]:
     """Create or open the store of a study, and load its networks.
 
-    Without a study, the store's own is resumed.
+    Without a study, the store's own is resumed. What `require` refuses leaves no store behind.
     """
     exists = Path(path).is_file() and not is_unused(Path(path))
     if study is None and not exists:
@@ -35,6 +39,7 @@ def open_study(
         raise store_exists(Path(path))
     if study is not None and not exists:
         models = load_models(study)
+        require(study, models)
         asked = _in_order(study, models)  # an invalid study is refused before a file is created
         store = Store(path, create=True)
     else:
@@ -42,6 +47,7 @@ def open_study(
         study = study or store.study()
         models = load_models(study)
         store.check_models(models)
+        require(study, models)
         asked = _in_order(study, models)
         store.check_domains(asked)
     store.write_study(study, models, asked)
@@ -51,6 +57,14 @@ def open_study(
 def _in_order(study: Study, models: Sequence[Model]) -> list[Question]:
     domains = {model.fingerprint: study.domain_for(model.network).range_only for model in models}
     return ordered(questions(study, models), domains)
+
+
+def _require_answerable(certified: bool, study: Study, models: Sequence[Model]) -> None:
+    """Refuse models that no certificate can be about, and a data set that does not fit."""
+    for model in models if certified else ():
+        require_one_file(model.network)
+    if study.dataset is not None:
+        read_data(Path(study.dataset), models, study)
 
 
 def run_sweep(
@@ -74,11 +88,8 @@ def run_sweep(
             raise InvalidInput(
                 f"cannot write certificates to {settings.certificates}: {error.strerror}"
             ) from None
-    store, study, models = open_study(study, path, resume)
-    for model in models if settings.certificates is not None else ():
-        require_one_file(model.network)
-    if study.dataset is not None:  # a data set that does not fit is refused before the search
-        read_data(Path(study.dataset), models, study)
+    require = partial(_require_answerable, settings.certificates is not None)
+    store, study, models = open_study(study, path, resume, require)
     watch = watch or Silent()
     begun = time.monotonic()
     Scheduler(store, study, models, settings, watch).run()

@@ -71,6 +71,10 @@ class Study:
                 f"{counted(len(self.networks), 'network')}; "
                 "give one layout for all networks, or one for each"
             )
+        named = dict(zip(self.networks, self.layouts, strict=True))
+        for path, layout in zip(self.networks, self.layouts, strict=True):
+            if layout != named[path]:  # a store knows a network by its file
+                raise InvalidInput(f"{path} is given two layouts: {layout} and {named[path]}")
 
     @property
     def layouts(self) -> tuple[str | None, ...]:
