@@ -32,8 +32,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 # With more rows than this, the first LP of a fixed linear region takes as long as many nodes.
 _MANY_ROWS = 2500
-# With more rows than this, such an LP is solved by an interior point method: from there it finds no
-# better region, and regions one after the other are quick from a basis.
+# With more rows than this, the LP of a fixed linear region is solved by an interior point method:
+# from there it finds no better region, and regions one after the other are quick from a basis.
 # Measured: cifar10_conv1 clipped brightness, 5,082 rows: 0.8 s for the first, then 0.01 to 0.16 s;
 # by interior points 0.36 s each. 1.8 s instead of 14.7 s with 6,081 rows (PERFORMANCE.md, a9a5301).
 _ROWS_FOR_INTERIOR_POINTS = 5500
