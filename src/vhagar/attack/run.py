@@ -113,7 +113,7 @@ class _Rounds:
         self._incumbents = Incumbents(reduced, on_attack)
         self._regions = RegionSearch(self._incumbents, self._rng, deadline, should_stop)
         self._hints: dict[int | None, Hints] = {}
-        # Whether regions are searched before the first ascent.
+        # Whether regions are searched before an ascent.
         self._quick = options.regions and multiplications(self._problem.network) <= _QUICK
         self._shortlist = Shortlist(options.basins, len(self._problem.pieces), self._rng)
 
@@ -144,9 +144,12 @@ class _Rounds:
         ended = options.relax_first and self._should_stop()
         while not ended:
             rounds += 1
-            if options.rounds is None and options.starts and (self._quick or rounds == 1):
-                found = self._first_attacks()
-                if self._quick:
+            # The first ascent looks at all pairs of a target and a piece, regions only at those
+            # that first attacks have hit, in turn: with several pairs it would come much later.
+            early = self._quick and (rounds > 1 or len(targets) * len(self._problem.pieces) == 1)
+            if options.rounds is None and options.starts and (early or rounds == 1):
+                found = self._first_attacks(options.basins if early else 1)
+                if early:
                     tries = {k: from_attacks(k, own, regions) for k, own in found.items()}
                     self._search(tries, suggestions)
                 if self._should_stop():
@@ -217,10 +220,10 @@ class _Rounds:
         offer = self._offer_all_of(batch)
         return ascend(batch, state, self._options, rng, self._should_stop, offer)
 
-    def _first_attacks(self) -> dict[int | None, list[AttackFound]]:
+    def _first_attacks(self, count: int) -> dict[int | None, list[AttackFound]]:
         """Short attacks, which need no torch: the best that each of them finds on each target."""
         found: dict[int | None, list[AttackFound]] = {}
-        for _ in range(self._options.basins if self._quick else 1):
+        for _ in range(count):
             if self._should_stop():
                 break
             own: Found = {}
