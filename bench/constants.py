@@ -98,7 +98,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "local/elimination.py:_FULL",
         "relaxation/influence_cones.py:*",
         "relaxation/lp/lazy_rows.py:_FEWEST",
-        "relaxation/lp/region_model.py:_MANY_ROWS",
+        "relaxation/lp/region_model.py:_ROWS_FOR_INTERIOR_POINTS",
         "relaxation/positive_definite.py:_NARROW",
         "relaxation/spectral/expansion.py:_DENSE",
         "relaxation/spectral/norms.py:_SMALL",

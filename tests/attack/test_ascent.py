@@ -7,7 +7,7 @@ import pytest
 
 from vhagar import Network, Problem
 from vhagar.attack.ascent import ascend
-from vhagar.attack.batch import Batch, Group
+from vhagar.attack.batch import Batch, Group, State
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.model import TorchNetwork
 from vhagar.attack.options import AttackOptions
@@ -73,6 +73,17 @@ def test_it_stops_when_told(hidden: Network) -> None:
     state = batch.start(np.full((4, 2), 0.5), rng)
     found = ascend(batch, state, AttackOptions(), rng, should_stop=lambda: True)
     assert (found.x == 0.5).all()
+
+
+def test_rows_with_rounded_relus_are_judged_when_told_to_stop(hidden: Network) -> None:
+    """All rows start at an attack, which rounded ReLUs would hide."""
+    problem = Problem(hidden, perturbation="linf(0.125)", source=0, targets=1)
+    batch, rng = _batch(problem, 16), np.random.default_rng(1)
+    state = batch.start(np.tile([0.7, 0.3], (16, 1)), rng)
+    (change,) = state.parameters
+    state = State(state.x, (change * 0 + batch.model.tensor(np.array([-0.125, 0.125])),))
+    found = ascend(batch, state, AttackOptions(), rng, should_stop=lambda: True)
+    np.testing.assert_allclose(found.confidence, 0.15)
 
 
 @pytest.mark.parametrize("perturbation", ["linf(0.2)", "brightness([-0.3,0.3])"])

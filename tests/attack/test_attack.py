@@ -17,12 +17,14 @@ from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.hints import NO_HINT
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
+from vhagar.attack.region_search import RegionSearch
 from vhagar.attack.run import attack
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.network import Affine, Relu, confidence
 from vhagar.result import Witness, WitnessCheck
 
 _SMALL = AttackOptions(inputs=32, steps=30, patience=10, rounds=1, device="cpu")
+_UNTIL_TOLD = replace(_SMALL, rounds=None)
 _PLAIN = AttackOptions.paper(inputs=64, steps=100)
 
 
@@ -264,6 +266,30 @@ def test_regions_are_searched_before_the_first_ascent(
     # The best attack's signs are hints where there was no ascent.
     first, *_ = found.hints[1].first
     assert first.tolist() == [1, 1, 0]
+
+
+def test_targets_without_a_first_attack_do_not_wait_for_the_regions_of_others(
+    random_network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ascent, which is for all of them, comes before any search around an attack."""
+    order: list[str] = []
+    around = RegionSearch.search_around
+
+    def searched(*given: Any, **more: Any) -> AttackFound | None:
+        order.append("regions")
+        return around(*given, **more)
+
+    def ascended(*given: Any) -> Solutions:
+        order.append("ascent")
+        return ascend(*given)
+
+    monkeypatch.setattr(RegionSearch, "search_around", searched)
+    monkeypatch.setattr(running, "ascend", ascended)
+    for targets in ([0], [0, 2]):
+        order.clear()
+        problem = Problem(random_network, perturbation="linf(0.3)", source=1, targets=targets)
+        attack(problem, timeout=100, options=_UNTIL_TOLD, should_stop=lambda: len(set(order)) == 2)
+        assert order[0] == ("ascent" if len(targets) > 1 else "regions")
 
 
 def test_later_ascents_start_near_the_best_attack(

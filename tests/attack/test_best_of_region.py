@@ -54,6 +54,9 @@ def test_a_region_leads_to_the_better_one_beside_it(
     region_model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), 1)
     found = polish(region_model, np.full(4, 0.3), np.zeros(0), judge)
     assert optimum - 1e-4 <= found <= optimum
+    for limits in ({"most_work": 0}, {"should_stop": lambda: True}):
+        alone = polish(region_model, np.full(4, 0.3), np.zeros(0), judge, **limits)
+        assert alone == pytest.approx(0.3, abs=1e-4)
 
 
 def _solved(region_model: RegionModel, signs: tuple[np.ndarray, np.ndarray]) -> LpAnswer:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from vhagar import Network, Problem, verify
+from vhagar.attack import incumbents
+from vhagar.attack import run as running
 from vhagar.attack.concurrent import ConcurrentAttack
 from vhagar.attack.first_attack import first_attack
 from vhagar.attack.options import AttackOptions
@@ -17,8 +20,9 @@ from vhagar.attack.run import _Rounds, attack
 from vhagar.attack.score_gradients import joint_gradients, leads, scores_and_pull
 from vhagar.network import Affine, Relu
 from vhagar.options import Options
-from vhagar.reduction import LINEAR_REDUCTIONS, reduce_problem
-from vhagar.result import Run, Witness
+from vhagar.reduction import LINEAR_REDUCTIONS, Reduced, reduce_problem
+from vhagar.result import Rejection, Run, Witness
+from vhagar.result.witness import RestoredCheck
 from vhagar.runtime.deadline import Deadline
 from vhagar.search.node_search import NodeSearch
 from vhagar.search.rounds import SearchInRounds
@@ -202,6 +206,40 @@ def test_the_attack_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
             on_attack=lambda attack: found.append(attack.confidence),
         )
     assert found
+
+
+def test_what_it_finds_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[bytes] = []
+    checks: list[object] = []
+
+    class Counted(RestoredCheck):
+        def __init__(self, reduced: Reduced) -> None:
+            checks.append(self)
+            super().__init__(reduced)
+
+        def __call__(self, target: int | None, x: np.ndarray, *more: Any) -> Witness | Rejection:
+            checked.append(x.tobytes())
+            return super().__call__(target, x, *more)
+
+    monkeypatch.setattr(incumbents, "RestoredCheck", Counted)
+    monkeypatch.setattr(_Rounds, "_ascend_within_memory", _not_reached)
+    problem = Problem(EXAMPLES / "mnist_3x10.onnx", perturbation="linf(0.02)", source=2, targets=3)
+    with pytest.raises(AssertionError, match="too late"):
+        attack(problem, timeout=60, options=AttackOptions(polish=False, regions=False))
+    assert len(set(checked)) == len(checked) > 0
+    assert len(checks) == 1
+
+
+def test_no_other_begins_once_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def noted(problem: Problem, offer: Any, seed: int, *_: Any) -> None:
+        begun.append(seed)
+
+    monkeypatch.setattr(running, "first_attack", noted)
+    problem = Problem(EXAMPLES / "mnist_3x10.onnx", perturbation="linf(0.02)", source=2, targets=3)
+    attack(problem, timeout=60, should_stop=lambda: len(begun) >= 2)
+    assert len(begun) == 2
 
 
 def _not_reached(*_: object) -> None:

@@ -59,6 +59,23 @@ def test_large_models_are_spared_single_flips(monkeypatch: pytest.MonkeyPatch) -
     assert len(list(_neighbourhood(region_model, first, first, True, ()))) == 3 < few
 
 
+def test_how_a_region_is_solved_is_another_question_than_how_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = pooled_problem(0)
+    bounds = quick_bounds(problem.network, problem.pieces[0])
+    place = "vhagar.relaxation.lp.region_model"
+    monkeypatch.setattr(f"{place}._MANY_ROWS", 0)
+    seldom = RegionModel(problem, bounds, 1)
+    assert seldom.is_large
+    assert not seldom.polisher.by_interior_point
+    monkeypatch.undo()
+    monkeypatch.setattr(f"{place}._ROWS_FOR_INTERIOR_POINTS", 0)
+    inside = RegionModel(problem, bounds, 1)
+    assert not inside.is_large
+    assert inside.polisher.by_interior_point
+
+
 def _polished(region_model: RegionModel) -> float:
     """The best confidence near one and the same input, whatever is a witness or not."""
     piece, network = region_model.piece, region_model.problem.network

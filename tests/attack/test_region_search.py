@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,27 @@ def test_the_polish_solves_the_region(corner: Problem) -> None:
     found = regions.polish(1, 0, np.full(16, 0.3), np.zeros(0))
     assert found is incumbents.best[1]
     assert 4.0 - 1e-4 <= found.confidence <= 4.0
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_polish_ends_after_some_work_or_when_told(
+    told: bool, corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first region a path would lead to better ones."""
+    heard: list[tuple[float, bool]] = []
+
+    def noted(*_: Any, most_work: float, should_stop: Callable[[], bool], **more: Any) -> float:
+        heard.append((most_work, should_stop()))
+        return 0.0
+
+    monkeypatch.setattr(region_search, "polish", noted)
+    incumbents = Incumbents(reduce_problem(corner, REDUCTIONS))
+    rng = np.random.default_rng(0)
+    regions = RegionSearch(incumbents, rng, should_stop=lambda: told)
+    regions.polish(1, 0, np.full(16, 0.3), np.zeros(0))
+    ((most_work, stops),) = heard
+    assert np.isfinite(most_work)
+    assert stops == told
 
 
 def test_the_relaxation_is_a_start_of_its_own(hidden: Network) -> None:

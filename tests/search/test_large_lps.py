@@ -20,7 +20,9 @@ from ..oracle.exact import exact_optimum, overall
 def test_interior_points_and_few_steps(
     monkeypatch: pytest.MonkeyPatch, number: int, branched: bool
 ) -> None:
-    monkeypatch.setattr(region_model, "_MANY_ROWS", 0)  # every LP is polished by interior points
+    # Every LP is polished, seldom and by interior points.
+    monkeypatch.setattr(region_model, "_MANY_ROWS", 0)
+    monkeypatch.setattr(region_model, "_ROWS_FOR_INTERIOR_POINTS", 0)
     monkeypatch.setattr(refinement, "_MOST_STEPPED", 1)  # and no layer has more than one step
     problem = Case(number, branched).problem()
     result = verify(problem, timeout=60, engine=Bab(attack=False), workers=0)

@@ -163,6 +163,8 @@ def _lagrangian_ascent(
         confidence, margin, exact = _evaluated(batch, current, own)
         best.update(exact, margin, state)
         if k == options.steps or should_stop():
+            if own is not None and bool((own > 0).any()):  # what these rows are worth is not known
+                best.update(*batch.confidence_and_margin(current), state)
             return
         scale = scale or max(float(confidence.detach().abs().mean()), 1e-30)
         violation = MARGIN - margin / scale

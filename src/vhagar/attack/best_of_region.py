@@ -38,6 +38,8 @@ _PROMISING = 0.97
 _MOST_STEPS, _WORTH_A_STEP = 60, 1e-4
 # Judges an input and parameters; returns the confidence if it is a witness.
 Judge = Callable[[Array, Array], float | None]
+# Whether enough has been done.
+IsOver = Callable[[], bool]
 # A witness: its confidence, input and parameters.
 Found = tuple[float, Array, Array]
 
@@ -49,8 +51,9 @@ def best_of_region(
     size: float,
     judge: Judge,
     known: float,
+    is_over: IsOver,
 ) -> Found | None:
-    """The best witness of a region, and of the better regions that it leads to."""
+    """The best witness of a region, and of better regions that it leads to, until it is over."""
     cut = distinct(np.concatenate([outside_region(region_model, signs), parts]))
     # While there is no witness, a region with a negative optimum has none: less a little, for ties.
     enough = _PROMISING * known if known > 0 else -_MARGINS[-1] * size
@@ -62,7 +65,7 @@ def best_of_region(
             break
         found = _judged(region_model, answer.primal, judge)
         if found is not None:
-            path = _beside(region_model, signs, parts, answer, margin * size)
+            path = _beside(region_model, signs, parts, answer, margin * size, is_over)
             end = None if path is None else _judged(region_model, path, judge)
             return end or found
     # Where no margin is to be had, a tie may be.
@@ -85,12 +88,13 @@ def _beside(
     parts: NDArray[np.int64],
     answer: LpAnswer,
     margin: float,
+    is_over: IsOver,
 ) -> Array | None:
     """The solution at the end of a path of ever better regions, each beside the one before."""
     last: Array | None = None
     for _ in range(_MOST_STEPS):
-        better = better_signs(region_model, signs, answer)
-        if better is None or region_model.deadline.passed:
+        better = None if is_over() else better_signs(region_model, signs, answer)
+        if better is None:
             break
         signs, worth = better, answer.objective * (1 + _WORTH_A_STEP)
         cut = distinct(np.concatenate([outside_region(region_model, signs), parts]))

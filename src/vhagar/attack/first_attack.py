@@ -168,9 +168,8 @@ class _Ascent:
     def __init__(self, problem: Problem, rows: _Rows, x: Array, rng: np.random.Generator) -> None:
         self._problem, self._rows, self._x = problem, rows, x
         self._parameters = [group.piece.start(x[group.rows], rng) for group in rows.groups]
-        options = (
-            AttackOptions()
-        )  # the size of steps and the penalty are those of the attack proper
+        # The size of steps and the penalty are those of the attack proper.
+        options = AttackOptions()
         self._penalty = options.penalty
         self._rate = options.step * np.exp2(rng.uniform(-1, 1, len(rows)))[:, None]
         shares = (FASTEST_LEARNING / SLOWEST_LEARNING) ** rng.uniform(size=len(rows))

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vhagar.array_types import Array
-from vhagar.attack.best_of_region import Found, Judge, best_of_region
+from vhagar.attack.best_of_region import Found, IsOver, Judge, best_of_region
 from vhagar.attack.linear_regions import Signs, neuron_offsets, other_parts, proposed
 from vhagar.relaxation.lp.decisions import PIXELS, Decision
 from vhagar.relaxation.lp.region_model import RegionModel
@@ -38,6 +38,7 @@ def polish(
     most_work: float = math.inf,
     known: float = 0.0,
     signs: Signs | None = None,
+    should_stop: IsOver = lambda: False,
 ) -> float:
     """Look for a witness near an input; returns the best confidence found, or 0.
 
@@ -46,18 +47,23 @@ def polish(
     The piece must be convex once the sides of its pixels are decided, and its whole numbers fixed:
     then everything that is left to choose is in its LP. Where neurons are nearly 0 at the input,
     `decisions` say on which side to look; a thorough polish also tries the other side. After
-    `most_work` iterations no other region is visited. The LP of a region stops once it is clear
-    that no input there is more confident than `known`.
+    `most_work` iterations, or if `should_stop()`, no other region is visited. The LP of a region
+    stops once it is clear that no input there is more confident than `known`.
     """
     best = judge(x, parameters) or 0.0
     most = region_model.polish_work + most_work
+
+    def is_over() -> bool:
+        enough = region_model.polish_work >= most
+        return enough or region_model.deadline.passed or should_stop()
+
     if signs is not None:
-        found = _best_with_signs(region_model, x, parameters, judge, known, signs)
+        found = _best_with_signs(region_model, x, parameters, judge, known, signs, is_over)
         if found is not None and found[0] > best:
             best, x, parameters = found
     for _ in range(_MOST_ROUNDS):
         found = _best_of_regions(
-            region_model, x, parameters, judge, thorough, decisions, most, known
+            region_model, x, parameters, judge, thorough, decisions, known, is_over
         )
         if found is None:
             break
@@ -65,7 +71,7 @@ def polish(
         if confidence <= best * (1 + 1e-6):
             break
         best = confidence
-        if region_model.polish_work >= most or region_model.deadline.passed:
+        if is_over():
             break
     return best
 
@@ -102,13 +108,14 @@ def _best_with_signs(
     judge: Judge,
     known: float,
     signs: Signs,
+    is_over: IsOver,
 ) -> Found | None:
     """The best witness of the region with the given signs; pixels have those of the input."""
     x_p = region_model.piece.apply(x[None], parameters[None])
     scores = region_model.problem.network.forward(x[None])
     size = max(float(abs(scores).max()), 1e-30)
     parts = other_parts(region_model, x_p[0])
-    return best_of_region(region_model, signs, parts, size, judge, known)
+    return best_of_region(region_model, signs, parts, size, judge, known, is_over)
 
 
 def _best_of_regions(
@@ -118,8 +125,8 @@ def _best_of_regions(
     judge: Judge,
     thorough: bool,
     decisions: tuple[Decision, ...],
-    most: float,
     known: float,
+    is_over: IsOver,
 ) -> Found | None:
     piece, network = region_model.piece, region_model.problem.network
     x_p = piece.apply(x[None], parameters[None])
@@ -129,10 +136,10 @@ def _best_of_regions(
     parts = other_parts(region_model, x_p[0])
     best: Found | None = None
     for states in _neighbourhood(region_model, first, second, thorough, decisions):
-        found = best_of_region(region_model, states, parts, size, judge, known)
+        found = best_of_region(region_model, states, parts, size, judge, known, is_over)
         if found is not None and (best is None or found[0] > best[0]):
             best = found
-        if region_model.polish_work >= most or region_model.deadline.passed:
+        if is_over():
             break
     return best
 

@@ -1,8 +1,8 @@
 """Large-neighbourhood search among linear regions.
 
-In a linear region, the most confident attack is the optimum of an LP (see `polish.py`). To move
-between regions, most neurons keep their signs and a random share is freed: the relaxation is then a
-small LP, whose optimum lies in a promising region nearby.
+In a linear region, the most confident attack is the optimum of an LP (see `best_of_region.py`). To
+move between regions, most neurons keep their signs and a random share is freed: the relaxation is
+then a small LP, whose optimum lies in a promising region nearby.
 
 Without an attack to start from, dive: solve the relaxation, decide the clearest of the undecided
 signs, solve again, and so on.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,8 @@ _NO_MASS = 1e-7
 # Work of one LP (iterations times entries of the model): a few seconds. Whatever takes longer is
 # left to the search.
 _WORK_OF_LP = 3e9
+# Work of one polish, after which its path through regions ends: three such LPs.
+_WORK_OF_POLISH = 1e10
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,13 @@ class RegionSearch:
     """Searches linear regions by LPs, one for each piece and target; offers all that it finds."""
 
     def __init__(
-        self, incumbents: Incumbents, rng: np.random.Generator, deadline: Deadline = NEVER
+        self,
+        incumbents: Incumbents,
+        rng: np.random.Generator,
+        deadline: Deadline = NEVER,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._deadline = deadline
+        self._deadline, self._should_stop = deadline, should_stop
         self._incumbents = incumbents
         self._problem = incumbents.problem
         self._rng = rng
@@ -99,7 +106,8 @@ class RegionSearch:
         with contextlib.suppress(SolverFailure):  # means that nothing is found here
             model = self._region_model(target, piece_index, parameters, x)
             before = model.polish_work
-            polish(model, x, parameters, judge, known=beyond)
+            most, stop = _WORK_OF_POLISH / model.entries, self._should_stop
+            polish(model, x, parameters, judge, most_work=most, known=beyond, should_stop=stop)
             self.work += float((model.polish_work - before) * model.entries)
         return max(found, key=lambda attack: attack.confidence, default=None)
 

@@ -43,13 +43,15 @@ _MOST_OFFERED = 8
 
 # An attack from elsewhere: target, index of the piece, input, parameters.
 Suggestion = tuple[int | None, int, Array, Array]
+# An attack on each of some targets.
+Found = dict[int | None, AttackFound]
 
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
     """The best attack on each target, where one was found, and hints for a solver's booleans."""
 
-    attacks: dict[int | None, AttackFound]
+    attacks: Found
     hints: dict[int | None, Hints]
     rounds: int
 
@@ -84,8 +86,11 @@ def attack(
     # the original one.
     reduced = reduce_problem(problem, REDUCTIONS)
     inputs = checked_dataset(dataset, problem.domain)
-    rounds = _Rounds(reduced, options, inputs, on_attack, deadline)
-    return rounds.run(lambda: should_stop() or deadline.passed, suggestions)
+
+    def is_over() -> bool:
+        return should_stop() or deadline.passed
+
+    return _Rounds(reduced, options, inputs, on_attack, deadline, is_over).run(suggestions)
 
 
 class _Rounds:
@@ -98,16 +103,17 @@ class _Rounds:
         dataset: Array,
         on_attack: OnAttack | None,
         deadline: Deadline,
+        should_stop: Callable[[], bool],
     ) -> None:
-        self._reduced, self._problem = reduced, reduced.problem
-        self._deadline = deadline
+        self._problem = reduced.problem
+        self._deadline, self._should_stop = deadline, should_stop
         self._options = options
         self._dataset = dataset
         self._rng = np.random.default_rng(options.seed)
         self._incumbents = Incumbents(reduced, on_attack)
-        self._regions = RegionSearch(self._incumbents, self._rng, deadline)
+        self._regions = RegionSearch(self._incumbents, self._rng, deadline, should_stop)
         self._hints: dict[int | None, Hints] = {}
-        # Whether regions are searched before the first ascent.
+        # Whether regions are searched before an ascent.
         self._quick = options.regions and multiplications(self._problem.network) <= _QUICK
         self._shortlist = Shortlist(options.basins, len(self._problem.pieces), self._rng)
 
@@ -126,9 +132,7 @@ class _Rounds:
         inputs = options.gpu_inputs if device.type == "cuda" else options.inputs
         return Batch(problem, model, groups, max(inputs // len(groups), 1))
 
-    def run(
-        self, should_stop: Callable[[], bool], suggestions: Callable[[], Iterable[Suggestion]]
-    ) -> AttackResult:
+    def run(self, suggestions: Callable[[], Iterable[Suggestion]]) -> AttackResult:
         rounds = 0
         options, regions, targets = self._options, self._regions, self._problem.search_targets
         if options.relax_first:
@@ -136,17 +140,23 @@ class _Rounds:
                 target: from_relaxations(target, self._random_pieces(), regions)
                 for target in targets
             }
-            self._search(dives, should_stop, suggestions)
-        ended = options.relax_first and should_stop()
+            self._search(dives, suggestions)
+        ended = options.relax_first and self._should_stop()
         while not ended:
             rounds += 1
-            if options.rounds is None and options.starts and (self._quick or rounds == 1):
-                self._search(self._first_attacks(should_stop), should_stop, suggestions)
-                if should_stop():
+            # The first ascent looks at all pairs of a target and a piece, regions only at those
+            # that first attacks have hit, in turn: with several pairs it would come much later.
+            early = self._quick and (rounds > 1 or len(targets) * len(self._problem.pieces) == 1)
+            if options.rounds is None and options.starts and (early or rounds == 1):
+                found = self._first_attacks(options.basins if early else 1)
+                if early:
+                    tries = {k: from_attacks(k, own, regions) for k, own in found.items()}
+                    self._search(tries, suggestions)
+                if self._should_stop():
                     break
             self._take(suggestions)
             try:
-                solutions = self._ascend_within_memory(should_stop)
+                solutions = self._ascend_within_memory()
             except OutOfTime:
                 break
             points = {target: start_points(self._batch, target, solutions) for target in targets}
@@ -158,8 +168,8 @@ class _Rounds:
                     target: from_start_points(target, self._shortlist.of(own), regions, options)
                     for target, own in points.items()
                 }
-                self._search(attempts, should_stop, suggestions)
-            ended = should_stop() or rounds == options.rounds
+                self._search(attempts, suggestions)
+            ended = self._should_stop() or rounds == options.rounds
         for target, best in self._incumbents.best.items():
             if target not in self._hints:  # no ascent has found an attack, or there was none
                 x, e = best.x, best.parameters
@@ -167,11 +177,11 @@ class _Rounds:
                 self._update_hints(target, [point])
         return AttackResult(dict(self._incumbents.best), dict(self._hints), rounds)
 
-    def _ascend_within_memory(self, should_stop: Callable[[], bool]) -> Solutions:
+    def _ascend_within_memory(self) -> Solutions:
         """Ascend; out of memory, halve the batch, for later rounds as well."""
         while True:
             try:
-                return self._ascend(should_stop)
+                return self._ascend()
             except (MemoryError, require_torch().OutOfMemoryError) as error:
                 if self._batch.rows_per_group == 1:
                     raise VhagarError(
@@ -192,7 +202,7 @@ class _Rounds:
 
         return offer
 
-    def _ascend(self, should_stop: Callable[[], bool]) -> Solutions:
+    def _ascend(self) -> Solutions:
         """One ascent for all targets and pieces, from new starts."""
         batch, rng = self._batch, self._rng
         self._deadline.check()
@@ -208,29 +218,26 @@ class _Rounds:
         if self._options.aim:
             state = batch.restarted_near(state, self._incumbents.best, rng)
         offer = self._offer_all_of(batch)
-        return ascend(batch, state, self._options, rng, should_stop, offer)
+        return ascend(batch, state, self._options, rng, self._should_stop, offer)
 
-    def _first_attacks(self, should_stop: Callable[[], bool]) -> dict[int | None, Attempts]:
-        """Short attacks, which need no torch, and the regions that they lead to, if quick."""
+    def _first_attacks(self, count: int) -> dict[int | None, list[AttackFound]]:
+        """Short attacks, which need no torch: the best that each of them finds on each target."""
         found: dict[int | None, list[AttackFound]] = {}
-        for _ in range(self._options.basins if self._quick else 1):
-            own = Incumbents(self._reduced, self._offer_found)
+        for _ in range(count):
+            if self._should_stop():
+                break
+            own: Found = {}
 
-            def offer(
-                target: int | None, x: Array, index: int, e: Array, own: Incumbents = own
-            ) -> None:
-                own.offer(target, index, x, e)
+            def offer(target: int | None, x: Array, index: int, e: Array, own: Found = own) -> None:
+                attack = self._incumbents.offer(target, index, x, e)
+                if attack is not None:  # better than the one before
+                    own[target] = attack
 
             seed = int(self._rng.integers(2**31))
-            first_attack(self._problem, offer, seed, self._dataset, should_stop)
-            for target, attack in own.best.items():
+            first_attack(self._problem, offer, seed, self._dataset, self._should_stop)
+            for target, attack in own.items():
                 found.setdefault(target, []).append(attack)
-        if not self._quick:
-            return {}
-        return {target: from_attacks(target, some, self._regions) for target, some in found.items()}
-
-    def _offer_found(self, found: AttackFound) -> None:
-        self._incumbents.offer(found.target, found.piece_index, found.x, found.parameters)
+        return found
 
     def _offer(self, points: list[StartPoint]) -> None:
         for point in points[:_MOST_OFFERED]:
@@ -272,7 +279,6 @@ class _Rounds:
     def _search(
         self,
         attempts: dict[int | None, Attempts],
-        should_stop: Callable[[], bool],
         suggestions: Callable[[], Iterable[Suggestion]],
     ) -> None:
         """Search for attacks on all targets in turn, until each search has ended."""
@@ -282,7 +288,7 @@ class _Rounds:
         ]
         while searches:
             for search in list(searches):
-                if should_stop():
+                if self._should_stop():
                     return
                 self._take(suggestions)
                 try:

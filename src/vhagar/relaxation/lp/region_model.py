@@ -30,12 +30,13 @@ from vhagar.solver.simplex import Simplex
 
 _NONE = np.zeros(0, dtype=np.int64)
 
-
+# With more rows than this, the first LP of a fixed linear region takes as long as many nodes.
+_MANY_ROWS = 2500
 # With more rows than this, the LP of a fixed linear region is solved by an interior point method:
 # from there it finds no better region, and regions one after the other are quick from a basis.
 # Measured: cifar10_conv1 clipped brightness, 5,082 rows: 0.8 s for the first, then 0.01 to 0.16 s;
 # by interior points 0.36 s each. 1.8 s instead of 14.7 s with 6,081 rows (PERFORMANCE.md, a9a5301).
-_MANY_ROWS = 5500
+_ROWS_FOR_INTERIOR_POINTS = 5500
 # Omitted rows are restored if they would lower the bound by this share; the most such rounds.
 _WORTH_THE_ROWS, _MOST_ROUNDS = 0.01, 8
 # An LP stops this share below `enough`, because the formula's bound is slightly above the LP's.
@@ -166,7 +167,7 @@ class RegionModel:
 
     @property
     def is_large(self) -> bool:
-        """Whether the LP of a fixed linear region takes long."""
+        """Whether the LP of a fixed linear region takes long, for a search by nodes."""
         return self.model.model.row_count > _MANY_ROWS
 
     @cached_property
@@ -174,7 +175,7 @@ class RegionModel:
         """A second simplex on the same model, so that polishing leaves the search's basis alone."""
         polisher = self._simplex(self.model.arrays, self.model.delta)
         polisher.impatient = True  # whole regions are exchanged, and no bound rests on the duals
-        if self.is_large:
+        if self.model.model.row_count > _ROWS_FOR_INTERIOR_POINTS:
             polisher.use_interior_point()
         return polisher
 
