@@ -128,7 +128,7 @@ class Frontiers:
         return SignTask(take(worker), lower, ceiling.upper)
 
     def ceiling_task(self, worker: int, most: int) -> CeilingTask:
-        """Return nodes of the search for the ceiling; it knows the attacks, confident inputs too."""
+        """Return nodes of the ceiling's search, to which an attack is a confident input, too."""
         known = max(self.ceiling.lower, self._run.interval.lower)
         return CeilingTask(self.ceiling.frontier.take(worker, most), known)
 

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from vhagar.array_types import Array
+from vhagar.attack.incumbents import AttackFound
 from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.relaxation.proof import Proof, ProofKind
+from vhagar.result.witness import RestoredCheck
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFound, Outcome
 from vhagar.search.bounders.cone_cutting import ConeCutting
@@ -34,9 +36,10 @@ _SPLIT_EVERY = 3
 _COSTLY = 0.3
 # A piece whose parameter varies by less than this share is not split before neurons are decided.
 _NARROW = 0.01
-# Estimated seconds of a node beside its LPs, and of an iteration for each entry of the model.
+# What a node takes beside its LPs, in simplex iterations times entries: 5 ms. Estimated seconds of
+# an iteration for each entry of the model.
 # Measured: 5 ms on heloc, where LPs take no time; 1.3e-9 to 3e-9 on ACAS Xu, heloc and conv1.
-_NODE_SECONDS, _WORK_SECONDS = 5e-3, 2e-9
+_NODE_WORK, _WORK_SECONDS = 2.5e6, 2e-9
 # A bound this much above its LP's optimum, relative to the bound, is worth a split by an entry.
 _NOT_TIGHT = 1e-6
 
@@ -69,7 +72,8 @@ class LpBounder(AbstractBounder):
         tightens: bool = False,
     ) -> None:
         self._problem = reduced.problem
-        self._heuristic = PrimalHeuristic(reduced, self._tell, deadline, plain)
+        self._restore, check = reduced.restore, RestoredCheck(reduced)
+        self._heuristic = PrimalHeuristic(self._problem, check, self._tell, deadline, plain)
         self._regions = Regions(self._problem, bounds or BoundsCache(), deadline)
         self._brancher = Brancher(next_number, trials=not plain)
         self._cutting = ConeCutting(wanted=not plain)
@@ -81,7 +85,7 @@ class LpBounder(AbstractBounder):
         # different inputs.
         self._moves: ConfidentInputs | None = None
         if self._problem.perturbation is None and not plain:
-            self._moves = ConfidentInputs(reduced, send, next_number(), deadline)
+            self._moves = ConfidentInputs(reduced, check, self._announce, next_number(), deadline)
         self._nodes = 0
         self._entries = EntryBrancher(
             self._problem.network, self._problem.domain, reduced.splits_entries
@@ -89,7 +93,12 @@ class LpBounder(AbstractBounder):
 
     @property
     def work(self) -> float:
-        return _NODE_SECONDS * self._nodes + _WORK_SECONDS * self._brancher.work
+        moves = 0.0 if self._moves is None else self._moves.work
+        return _WORK_SECONDS * (self._node_work + moves)
+
+    @property
+    def _node_work(self) -> float:
+        return _NODE_WORK * self._nodes + self._brancher.work
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
         self._nodes += len(nodes)
@@ -199,9 +208,8 @@ class LpBounder(AbstractBounder):
         if self._heuristic.is_due(state.region_model, node.region):
             self._polish(state, node, evaluation.answer, incumbent, thorough=False)
         if self._moves is not None:
-            incumbent.lower = self._moves.look(
-                state.region_model, incumbent.lower, self._brancher.work
-            )
+            known = incumbent.lower
+            incumbent.lower = self._moves.look(state.region_model, known, self._node_work)
         if self._split_is_due(state, node, evaluation, incumbent):
             split = self._split(node)
             if split is not None:
@@ -351,10 +359,13 @@ class LpBounder(AbstractBounder):
             node.decisions,
         )
 
-    def _tell(self, found: WitnessFound) -> None:
+    def _tell(self, found: AttackFound) -> None:
         if self._moves is not None:
-            self._moves.take(found.x, found.parameters)
-        self._send(found)
+            self._moves.take(found)
+        self._announce(found)
+
+    def _announce(self, found: AttackFound) -> None:
+        self._send(WitnessFound.of(found, self._restore))
 
 
 def _split_point(parts: tuple[AbstractPiece, ...]) -> float | None:
