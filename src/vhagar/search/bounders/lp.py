@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from vhagar.array_types import Array
 from vhagar.attack.incumbents import AttackFound
-from vhagar.perturbation import AbstractPiece
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.cone_cuts import ConeCut
@@ -18,10 +16,10 @@ from vhagar.result.witness import RestoredCheck
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFound, Outcome
 from vhagar.search.bounders.cone_cutting import ConeCutting
+from vhagar.search.bounders.splitting import Splitter
 from vhagar.search.bounders.subtrees import SubtreeTightener
 from vhagar.search.branch import Brancher, pause_of
 from vhagar.search.confident_inputs import ConfidentInputs
-from vhagar.search.entry_splits import EntryBrancher, halvings
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 from vhagar.search.primal_heuristic import PrimalHeuristic, WitnessFound
@@ -29,13 +27,6 @@ from vhagar.search.region_cache import Regions, RegionState
 from vhagar.solver.basis import Basis
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 
-# Decisions between two halvings of a nonconvex piece, below its first ones, and between two splits
-# by entries with more than two values left.
-_SPLIT_EVERY = 3
-# It is also halved where bounds over narrower spans are better by this share of the gap.
-_COSTLY = 0.3
-# A piece whose parameter varies by less than this share is not split before neurons are decided.
-_NARROW = 0.01
 # What a node takes beside its LPs, in simplex iterations times entries: 5 ms. Estimated seconds of
 # an iteration for each entry of the model.
 # Measured: 5 ms on heloc, where LPs take no time; 1.3e-9 to 3e-9 on ACAS Xu, heloc and conv1.
@@ -80,16 +71,13 @@ class LpBounder(AbstractBounder):
         self._tightener = SubtreeTightener() if tightens and not plain else None
         self._send = send
         self._found_elsewhere: dict[Region, list[ConeCut]] = {}
-        self._next_number = next_number
         # An attack asks for a target; without a perturbation, there is none. Workers get to
         # different inputs.
         self._moves: ConfidentInputs | None = None
         if self._problem.perturbation is None and not plain:
             self._moves = ConfidentInputs(reduced, check, self._announce, next_number(), deadline)
         self._nodes = 0
-        self._entries = EntryBrancher(
-            self._problem.network, self._problem.domain, reduced.splits_entries
-        )
+        self._splitter = Splitter(reduced, self._regions, self._brancher, next_number)
 
     @property
     def work(self) -> float:
@@ -210,39 +198,18 @@ class LpBounder(AbstractBounder):
         if self._moves is not None:
             known = incumbent.lower
             incumbent.lower = self._moves.look(state.region_model, known, self._node_work)
-        if self._split_is_due(state, node, evaluation, incumbent):
-            split = self._split(node)
+        if self._splitter.halving_is_due(state, node, evaluation, incumbent):
+            split = self._splitter.halved(node)
             if split is not None:
                 return split
-        splits = len(node.region.path) - halvings(node.region.path)
-        early = splits < len(node.decisions) // _SPLIT_EVERY
         x = state.input_of(evaluation.answer)
-        by_entry = self._split_by_entry(state, node, x, binary=not early)
+        by_entry = self._splitter.by_entry(node, x, binary=not self._splitter.entries_are_due(node))
         if by_entry is not None:
             return by_entry
         candidates = state.candidates(evaluation.answer)
         if not candidates:
             return self._settled_by_lp(state, node, evaluation.answer, incumbent)
         return self._brancher.children(state, node, evaluation, candidates, incumbent)
-
-    def _split_is_due(
-        self, state: RegionState, node: Node, evaluation: Evaluation, incumbent: Incumbent
-    ) -> bool:
-        """A nonconvex piece is halved where its span costs much of the gap.
-
-        Where that is not known, it is halved a few times first, and then once in a while: at first
-        its relaxation is what is loose, not the neurons'; the limit is the cost of new bounds for
-        every part.
-        """
-        piece = state.region_model.piece
-        if piece.convex or piece.span is None:
-            return False
-        cost = state.region_model.cost_of_span(node.decisions, evaluation.answer.duals)
-        if cost is not None:
-            return cost > _COSTLY * (node.upper - incumbent.lower)
-        affordable = int(math.log2(20_000 / max(self._problem.network.hidden_neurons, 1)))
-        early = max(2, min(6, affordable)) if piece.spread > _NARROW else 0
-        return halvings(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
 
     def _unfinished(
         self, state: RegionState, node: Node, evaluation: Evaluation, incumbent: Incumbent
@@ -258,11 +225,11 @@ class LpBounder(AbstractBounder):
 
     def _without_lp(self, state: RegionState, node: Node) -> Branched:
         """The LP gave nothing to go by: decide anything, else the bound stands as it is."""
-        split = self._split(node)
+        split = self._splitter.halved(node)
         if split is None and self._problem.domain.rows is not None:
             domain = state.region_model.piece.domain
             middle = domain.low + (domain.high - domain.low) / 2
-            split = self._split_by_entry(state, node, middle, settled=False)
+            split = self._splitter.by_entry(node, middle, settled=False)
         if split is not None:
             return split
         left = state.any_candidate({decision.place for decision in node.decisions})
@@ -281,65 +248,19 @@ class LpBounder(AbstractBounder):
         if incumbent.settles(node.upper):
             return _CLOSED
         x = state.input_of(answer)
-        by_entry = self._split_by_entry(state, node, x)
+        by_entry = self._splitter.by_entry(node, x)
         if by_entry is None and self._problem.domain.rows is not None:
             # The formula's bound over rows may be above the LP's; over parts, it is less so.
             settled = node.upper - answer.objective <= _NOT_TIGHT * abs(node.upper)
-            by_entry = self._split_by_entry(state, node, x, settled=settled)
+            by_entry = self._splitter.by_entry(node, x, settled=settled)
         if by_entry is not None:
             return by_entry
-        split = self._split(node)
+        split = self._splitter.halved(node)
         if split is not None:
             return split
         if state.region_model.restore_rows(answer, exactly=True):
             return again
         return _CLOSED  # the LP is exact here: what is missing is a witness, not a bound
-
-    def _split(self, node: Node) -> Branched | None:
-        """The same decisions over smaller parts of the piece, whose bounds are tighter."""
-        parts = self._regions.piece(node.region).split()
-        at = _split_point(parts)
-        if at is None:
-            return None
-        return Branched(Outcome.CHILDREN, self._parts(node, (0, 1)), at=at)
-
-    def _split_by_entry(
-        self,
-        state: RegionState,
-        node: Node,
-        x: Array,
-        binary: bool = False,
-        settled: bool = True,
-    ) -> Branched | None:
-        """The same decisions over two parts of the domain, if an LP's input `x` is not whole there.
-
-        `binary` looks only at entries with two values left, such as those of one-hot groups.
-        Entries that are whole are split, too, unless they are `settled`.
-        """
-        split = self._entries.choose(state.region_model.piece.domain, x, binary, settled)
-        if split is None:
-            return None
-        domain = self._problem.domain
-        steps = split.step(domain, above=False), split.step(domain, above=True)
-        children = self._parts(node, steps)
-        return Branched(Outcome.CHILDREN, children, at=float(split.at), entry=split.entry)
-
-    def _parts(self, node: Node, steps: tuple[int, int]) -> tuple[Node, ...]:
-        """Two nodes with the same decisions over parts of the region."""
-        region_model = self._regions[node.region].region_model
-        basis = self._brancher.keep(region_model.simplex.basis(), region_model)
-        return tuple(
-            replace(
-                node,
-                region=replace(node.region.whole, path=(*node.region.path, step)),
-                number=self._next_number(),
-                basis=basis,
-                challenge=None,
-                predicted_gain=0.0,
-                rounds=0,
-            )
-            for step in steps
-        )
 
     def _polish(
         self,
@@ -366,15 +287,3 @@ class LpBounder(AbstractBounder):
 
     def _announce(self, found: AttackFound) -> None:
         self._send(WitnessFound.of(found, self._restore))
-
-
-def _split_point(parts: tuple[AbstractPiece, ...]) -> float | None:
-    """Where two parts meet.
-
-    None where there are none, or where only float64 has nothing between them: bounds are about real
-    numbers.
-    """
-    spans = [part.span for part in parts if part.span is not None]
-    if len(spans) != 2 or spans[0][1] != spans[1][0]:
-        return None
-    return spans[1][0]
