@@ -41,6 +41,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "relaxation/spectral/slopes.py:_CLEAR",
         "search/*:_RESOLUTION",
         "*:_SAME",
+        "attack/local_search.py:SAME",
         "*:_MARGINS",
         "*_NEARLY_ZERO",
         "relaxation/adam.py:_EPSILON",

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vhagar import Network, Problem, read_onnx
+from vhagar import Domain, Network, Problem, read_onnx
 from vhagar.attack import region_search
 from vhagar.attack.incumbents import Incumbents
 from vhagar.attack.region_search import RegionSearch
+from vhagar.errors import SolverFailure
+from vhagar.network import Affine, Relu
 from vhagar.reduction import REDUCTIONS, reduce_problem
+from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.solver.simplex import LpAnswer, Simplex
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -160,6 +163,37 @@ def test_no_relaxation_takes_for_ever(hidden: Network, monkeypatch: pytest.Monke
     regions.dive(1, 0, np.zeros(2))
     regions.search_around(1, 0, np.zeros(2), np.zeros(2))
     assert None not in limits
+
+
+def test_the_work_counts_polishing_that_fails(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, regions = _regions(corner)
+    regions.polish(1, 0, np.full(16, 0.3), np.zeros(0))
+    before, iterations = regions.work, 1000
+
+    def fail(model: RegionModel, *_: Any, **__: Any) -> float:
+        model.polish_work += iterations
+        raise SolverFailure("no luck")
+
+    monkeypatch.setattr(region_search, "polish", fail)
+    assert regions.polish(1, 0, np.full(16, 0.3), np.zeros(0)) is None
+    assert regions.work >= before + iterations
+
+
+def test_the_work_counts_models_for_other_whole_numbers() -> None:
+    """Each has bounds and an LP of its own, which take longer than many iterations."""
+    first = Affine(np.ones((2, 3)), np.zeros(2), (3,), (2,))
+    last = Affine(np.array([[1.0, 1], [0, 0]]), np.zeros(2), (2,), (2,))
+    network = Network((first, Relu((2,)), last), (3,))
+    domain = Domain((3,), integer=[0, 1])
+    _, regions = _regions(Problem(network, perturbation=None, source=0, domain=domain))
+    spent = [0.0]
+    for x in ([0.0, 0, 0.5], [0, 1, 0.5], [0, 1, 0.25]):
+        regions.polish(None, 0, np.array(x), np.zeros(0))
+        spent.append(regions.work)
+    new, other, known = np.diff(spent)
+    assert min(new, other) > 10 * max(known, 1)
 
 
 def test_an_unfinished_relaxation_is_no_attack(

@@ -9,6 +9,7 @@ import pytest
 
 from vhagar import Bab, Problem, verify
 from vhagar.runtime.deadline import OutOfTime
+from vhagar.search.branch_and_bound import FirstOrder
 from vhagar.search.ceiling import Ceiling, CeilingTime
 from vhagar.search.frontier import Frontier
 from vhagar.search.node_search import NodeSearch
@@ -137,6 +138,25 @@ def test_the_search_for_the_ceiling_knows_the_attacks(monkeypatch: pytest.Monkey
     asked = [task.lower for task in stopped.tasks if isinstance(task, CeilingTask)]
     assert best[-1] > 0
     assert max(asked) >= best[-1]
+
+
+def test_the_first_bounds_of_the_ceiling_know_the_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the search for the ceiling does: nothing below an attack is worth a bound."""
+    monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
+    monkeypatch.setattr(SearchInRounds, "_attack_last", lambda *_: None)
+    asked: list[float] = []
+    plain = SearchWorker.work
+
+    def work(worker: SearchWorker, task: AnyTask, *given: Any, **named: Any) -> Explored:
+        if isinstance(task, CeilingTask):
+            asked.append(task.lower)
+        return plain(worker, task, *given, **named)
+
+    monkeypatch.setattr(SearchWorker, "work", work)
+    problem = Problem(dense_network(16, 20, 3), perturbation="linf(1)", source=0, targets=[1])
+    result = verify(problem, engine=FirstOrder(), **HERE)
+    assert result.lower > 0
+    assert asked[-1] == result.lower
 
 
 def test_work_is_estimated_in_the_same_way_every_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,12 +30,20 @@ OnAttack = Callable[[AttackFound], None]
 
 
 class Incumbents:
-    """The best attack on each target; `on_attack` is called with every improvement."""
+    """The best attack on each target; `on_attack` is called with every improvement.
 
-    def __init__(self, reduced: Reduced, on_attack: OnAttack | None = None) -> None:
+    A `check` may be shared with others, as it holds a copy of the network.
+    """
+
+    def __init__(
+        self,
+        reduced: Reduced,
+        on_attack: OnAttack | None = None,
+        check: RestoredCheck | None = None,
+    ) -> None:
         self.problem = reduced.problem
         self.best: dict[int | None, AttackFound] = {}
-        self._check = RestoredCheck(reduced)
+        self._check = check or RestoredCheck(reduced)
         self._on_attack = on_attack
 
     def confidence(self, target: int | None) -> float:
@@ -51,8 +59,14 @@ class Incumbents:
         if not isinstance(verdict, Witness):
             return None
         attack = AttackFound(target, piece_index, x, parameters, verdict)
-        if attack.confidence > self.confidence(target):
-            self.best[target] = attack
-            if self._on_attack is not None:
-                self._on_attack(attack)
+        self.keep(attack)
         return attack
+
+    def keep(self, attack: AttackFound) -> bool:
+        """Keep an attack, which was checked, if it is the best; return whether it is."""
+        if attack.confidence <= self.confidence(attack.target):
+            return False
+        self.best[attack.target] = attack
+        if self._on_attack is not None:
+            self._on_attack(attack)
+        return True

@@ -6,39 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from vhagar.array_types import Array
 from vhagar.attack.incumbents import AttackFound, Incumbents
+from vhagar.attack.local_search import SAME, LocalSearch
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
 from vhagar.attack.start_points import StartPoint
 
-# Attacks whose confidences differ relatively by less than this count as the same.
-_SAME = 1e-4
 # A basin is left after this share of the patience, in which smaller relative improvements count as
 # failures, too. Measured: after a quarter, conv1 `linf(0.1)` 7 to 2 has 24.60 and 24.93 instead of
 # 24.82 and 25.07 after 10 s, because worse basins take the time (PERFORMANCE.md).
 _STAGNANT, _TINY = 0.15, 1e-3
-
-
-class _LocalSearch:
-    """Steps from an attack to better ones nearby."""
-
-    def __init__(self, regions: RegionSearch, start: AttackFound) -> None:
-        self.best = start
-        self.failures = 0
-        self._regions = regions
-
-    def step(self, least: float = _SAME) -> None:
-        """Try one neighbour; a relative improvement below the least counts as a failure."""
-        at = self.best
-        found = self._regions.search_around(
-            at.target, at.piece_index, at.x, at.parameters, at.confidence * (1 + _SAME)
-        )
-        if found is None or found.confidence <= at.confidence:
-            self.failures += 1
-            return
-        tiny = found.confidence <= at.confidence * (1 + least)
-        self.failures = self.failures + 1 if tiny else 0
-        self.best = found
-
 
 # The outcomes of successive attempts; None for an attempt that found nothing.
 Attempts = Iterable[AttackFound | None]
@@ -64,16 +40,16 @@ def multi_start(
         return
     # Basins that rise more slowly at first often end higher, so each has its time.
     for attack in _distinct(attacks)[: options.basins]:
-        search = _LocalSearch(regions, attack)
+        search = LocalSearch(regions, attack)
         while search.failures < max(int(_STAGNANT * options.patience), 1):
             search.step(_TINY)
             yield
     if target not in incumbents.best:
         return
-    last = _LocalSearch(regions, incumbents.best[target])
+    last = LocalSearch(regions, incumbents.best[target])
     while last.failures < options.patience:
         if incumbents.confidence(target) > last.best.confidence:  # found elsewhere
-            last = _LocalSearch(regions, incumbents.best[target])
+            last = LocalSearch(regions, incumbents.best[target])
         last.step()
         yield
 
@@ -120,6 +96,6 @@ def _distinct(attacks: list[AttackFound]) -> list[AttackFound]:
     """The attacks, best first, without those about as confident as another one."""
     found: list[AttackFound] = []
     for attack in sorted(attacks, key=lambda attack: -attack.confidence):
-        if not found or attack.confidence < found[-1].confidence * (1 - _SAME):
+        if not found or attack.confidence < found[-1].confidence * (1 - SAME):
             found.append(attack)
     return found

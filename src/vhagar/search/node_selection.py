@@ -121,13 +121,16 @@ class Frontiers:
                 return slopes
             is_wanted &= idle or self._has_nodes_for_ceiling(whole_piece)
         if is_wanted:
-            # An attack is a confident input, too.
-            known = max(ceiling.lower, lower)
-            return CeilingTask(ceiling.frontier.take(worker, MOST_HANDED_OUT), known)
+            return self.ceiling_task(worker, MOST_HANDED_OUT)
         if idle:
             return None
         take = frontier.take_alike if whole_piece else lambda w: frontier.take_share(w, workers)
         return SignTask(take(worker), lower, ceiling.upper)
+
+    def ceiling_task(self, worker: int, most: int) -> CeilingTask:
+        """Return nodes of the ceiling's search, to which an attack is a confident input, too."""
+        known = max(self.ceiling.lower, self._run.interval.lower)
+        return CeilingTask(self.ceiling.frontier.take(worker, most), known)
 
     def next_slope_task(self, worker: int) -> AnyTask | None:
         """Return the best node of the search by slopes alone, or None if it has none."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from vhagar.array_types import Array
+from vhagar.attack.incumbents import AttackFound, OnAttack
 from vhagar.attack.linear_regions import proposed
 from vhagar.attack.polish import believed_signs, polish
 from vhagar.errors import SolverFailure
 from vhagar.perturbation.domain.parts import at_whole_numbers
-from vhagar.reduction.base import Reduced
+from vhagar.problem import Problem
+from vhagar.reduction.base import AbstractRestore
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.region_model import RegionModel
-from vhagar.result import Witness, WitnessCheck
+from vhagar.result import Witness
+from vhagar.result.witness import RestoredCheck
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.node import Region
 from vhagar.search.region_cache import RecentlyUsed
@@ -45,6 +47,12 @@ class WitnessFound:
     parameters: Array
     confidence: float
 
+    @staticmethod
+    def of(found: AttackFound, restore: AbstractRestore) -> WitnessFound:
+        """What was found of a reduced problem, by the way back from it."""
+        point = restore.witness(found.piece_index, found.x, found.parameters)
+        return WitnessFound(found.target, *point, found.confidence)
+
 
 class PrimalHeuristic:
     """Polishes the inputs of LPs, and sends what is better than all that was known.
@@ -54,17 +62,17 @@ class PrimalHeuristic:
 
     def __init__(
         self,
-        reduced: Reduced,
-        send: Callable[[WitnessFound], None],
+        problem: Problem,
+        check: RestoredCheck,
+        send: OnAttack,
         deadline: Deadline = NEVER,
         plain: bool = False,
     ) -> None:
         self._plain = plain
-        self._reduced = reduced
         self._deadline = deadline
-        self._problem = reduced.problem
+        self._problem = problem
         self._send = send
-        self._check = WitnessCheck(reduced.original)
+        self._check = check
         self._convex = RecentlyUsed(_MOST_CONVEX)
         self._visits: dict[tuple[int | None, int], int] = {}
         self._calls = self._successes = 0
@@ -106,15 +114,13 @@ class PrimalHeuristic:
 
         def judge(x: Array, parameters: Array) -> float | None:
             nonlocal best
-            piece_index, x, parameters = self._reduced.restore.witness(
-                region.piece_index, x, parameters
-            )
+            piece_index = region.piece_index
             verdict = self._check(region.target, x, piece_index, parameters)
             if not isinstance(verdict, Witness):
                 return None
             if verdict.confidence > best:
                 best = verdict.confidence
-                self._send(WitnessFound(region.target, piece_index, x, parameters, best))
+                self._send(AttackFound(region.target, piece_index, x, parameters, verdict))
             return verdict.confidence
 
         x, parameters = proposed(region_model, primal)

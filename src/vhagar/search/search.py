@@ -26,7 +26,7 @@ from vhagar.search.bounders.first_bounds import BoundMethod, root_bounders
 from vhagar.search.checkpoint import Checkpoint, CheckpointKeeper
 from vhagar.search.node import first_number
 from vhagar.search.node_selection import HERE, Frontiers
-from vhagar.search.worker import AnyTask, CeilingTask, SearchWorker, SignTask
+from vhagar.search.worker import AnyTask, SearchWorker, SignTask
 
 if TYPE_CHECKING:
     from vhagar.attack.concurrent import ConcurrentAttack
@@ -161,10 +161,9 @@ class Search:
         return SearchWorker(run.reduced, run.options, bounders)
 
     def _work_on_ceiling(self, worker: SearchWorker, deadline: Deadline) -> None:
-        ceiling = self._frontiers.ceiling
-        if ceiling.is_wanted(self._run.interval.upper) and not deadline.passed:
-            task = CeilingTask(ceiling.frontier.take(HERE, 1), ceiling.lower)
-            self._work(worker, task, deadline)
+        wanted = self._frontiers.ceiling.is_wanted(self._run.interval.upper)
+        if wanted and not deadline.passed:
+            self._work(worker, self._frontiers.ceiling_task(HERE, 1), deadline)
 
     def _work(self, worker: SearchWorker, task: AnyTask, deadline: Deadline) -> None:
         """Work on a task in this process, and listen to the attack meanwhile.

@@ -6,20 +6,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from vhagar.array_types import Array
-from vhagar.perturbation import AbstractPiece
+from vhagar.attack.incumbents import AttackFound
 from vhagar.reduction.base import Reduced
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.relaxation.proof import Proof, ProofKind
+from vhagar.result.witness import RestoredCheck
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFound, Outcome
 from vhagar.search.bounders.cone_cutting import ConeCutting
+from vhagar.search.bounders.splitting import Splitter
 from vhagar.search.bounders.subtrees import SubtreeTightener
 from vhagar.search.branch import Brancher, pause_of
 from vhagar.search.confident_inputs import ConfidentInputs
-from vhagar.search.entry_splits import EntryBrancher, halvings
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 from vhagar.search.primal_heuristic import PrimalHeuristic, WitnessFound
@@ -27,16 +27,10 @@ from vhagar.search.region_cache import Regions, RegionState
 from vhagar.solver.basis import Basis
 from vhagar.solver.lp_answer import LpAnswer, LpStatus
 
-# Decisions between two halvings of a nonconvex piece, below its first ones, and between two splits
-# by entries with more than two values left.
-_SPLIT_EVERY = 3
-# It is also halved where bounds over narrower spans are better by this share of the gap.
-_COSTLY = 0.3
-# A piece whose parameter varies by less than this share is not split before neurons are decided.
-_NARROW = 0.01
-# Estimated seconds of a node beside its LPs, and of an iteration for each entry of the model.
+# What a node takes beside its LPs, in simplex iterations times entries: 5 ms. Estimated seconds of
+# an iteration for each entry of the model.
 # Measured: 5 ms on heloc, where LPs take no time; 1.3e-9 to 3e-9 on ACAS Xu, heloc and conv1.
-_NODE_SECONDS, _WORK_SECONDS = 5e-3, 2e-9
+_NODE_WORK, _WORK_SECONDS = 2.5e6, 2e-9
 # A bound this much above its LP's optimum, relative to the bound, is worth a split by an entry.
 _NOT_TIGHT = 1e-6
 
@@ -69,27 +63,30 @@ class LpBounder(AbstractBounder):
         tightens: bool = False,
     ) -> None:
         self._problem = reduced.problem
-        self._heuristic = PrimalHeuristic(reduced, self._tell, deadline, plain)
+        self._restore, check = reduced.restore, RestoredCheck(reduced)
+        self._heuristic = PrimalHeuristic(self._problem, check, self._tell, deadline, plain)
         self._regions = Regions(self._problem, bounds or BoundsCache(), deadline)
         self._brancher = Brancher(next_number, trials=not plain)
         self._cutting = ConeCutting(wanted=not plain)
         self._tightener = SubtreeTightener() if tightens and not plain else None
         self._send = send
         self._found_elsewhere: dict[Region, list[ConeCut]] = {}
-        self._next_number = next_number
         # An attack asks for a target; without a perturbation, there is none. Workers get to
         # different inputs.
         self._moves: ConfidentInputs | None = None
         if self._problem.perturbation is None and not plain:
-            self._moves = ConfidentInputs(reduced, send, next_number(), deadline)
+            self._moves = ConfidentInputs(reduced, check, self._announce, next_number(), deadline)
         self._nodes = 0
-        self._entries = EntryBrancher(
-            self._problem.network, self._problem.domain, reduced.splits_entries
-        )
+        self._splitter = Splitter(reduced, self._regions, self._brancher, next_number)
 
     @property
     def work(self) -> float:
-        return _NODE_SECONDS * self._nodes + _WORK_SECONDS * self._brancher.work
+        moves = 0.0 if self._moves is None else self._moves.work
+        return _WORK_SECONDS * (self._node_work + moves)
+
+    @property
+    def _node_work(self) -> float:
+        return _NODE_WORK * self._nodes + self._brancher.work
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
         self._nodes += len(nodes)
@@ -199,42 +196,20 @@ class LpBounder(AbstractBounder):
         if self._heuristic.is_due(state.region_model, node.region):
             self._polish(state, node, evaluation.answer, incumbent, thorough=False)
         if self._moves is not None:
-            incumbent.lower = self._moves.look(
-                state.region_model, incumbent.lower, self._brancher.work
-            )
-        if self._split_is_due(state, node, evaluation, incumbent):
-            split = self._split(node)
+            known = incumbent.lower
+            incumbent.lower = self._moves.look(state.region_model, known, self._node_work)
+        if self._splitter.halving_is_due(state, node, evaluation, incumbent):
+            split = self._splitter.halved(node)
             if split is not None:
                 return split
-        splits = len(node.region.path) - halvings(node.region.path)
-        early = splits < len(node.decisions) // _SPLIT_EVERY
         x = state.input_of(evaluation.answer)
-        by_entry = self._split_by_entry(state, node, x, binary=not early)
+        by_entry = self._splitter.by_entry(node, x, binary=not self._splitter.entries_are_due(node))
         if by_entry is not None:
             return by_entry
         candidates = state.candidates(evaluation.answer)
         if not candidates:
             return self._settled_by_lp(state, node, evaluation.answer, incumbent)
         return self._brancher.children(state, node, evaluation, candidates, incumbent)
-
-    def _split_is_due(
-        self, state: RegionState, node: Node, evaluation: Evaluation, incumbent: Incumbent
-    ) -> bool:
-        """A nonconvex piece is halved where its span costs much of the gap.
-
-        Where that is not known, it is halved a few times first, and then once in a while: at first
-        its relaxation is what is loose, not the neurons'; the limit is the cost of new bounds for
-        every part.
-        """
-        piece = state.region_model.piece
-        if piece.convex or piece.span is None:
-            return False
-        cost = state.region_model.cost_of_span(node.decisions, evaluation.answer.duals)
-        if cost is not None:
-            return cost > _COSTLY * (node.upper - incumbent.lower)
-        affordable = int(math.log2(20_000 / max(self._problem.network.hidden_neurons, 1)))
-        early = max(2, min(6, affordable)) if piece.spread > _NARROW else 0
-        return halvings(node.region.path) < max(early, len(node.decisions) // _SPLIT_EVERY)
 
     def _unfinished(
         self, state: RegionState, node: Node, evaluation: Evaluation, incumbent: Incumbent
@@ -250,11 +225,11 @@ class LpBounder(AbstractBounder):
 
     def _without_lp(self, state: RegionState, node: Node) -> Branched:
         """The LP gave nothing to go by: decide anything, else the bound stands as it is."""
-        split = self._split(node)
+        split = self._splitter.halved(node)
         if split is None and self._problem.domain.rows is not None:
             domain = state.region_model.piece.domain
             middle = domain.low + (domain.high - domain.low) / 2
-            split = self._split_by_entry(state, node, middle, settled=False)
+            split = self._splitter.by_entry(node, middle, settled=False)
         if split is not None:
             return split
         left = state.any_candidate({decision.place for decision in node.decisions})
@@ -273,65 +248,19 @@ class LpBounder(AbstractBounder):
         if incumbent.settles(node.upper):
             return _CLOSED
         x = state.input_of(answer)
-        by_entry = self._split_by_entry(state, node, x)
+        by_entry = self._splitter.by_entry(node, x)
         if by_entry is None and self._problem.domain.rows is not None:
             # The formula's bound over rows may be above the LP's; over parts, it is less so.
             settled = node.upper - answer.objective <= _NOT_TIGHT * abs(node.upper)
-            by_entry = self._split_by_entry(state, node, x, settled=settled)
+            by_entry = self._splitter.by_entry(node, x, settled=settled)
         if by_entry is not None:
             return by_entry
-        split = self._split(node)
+        split = self._splitter.halved(node)
         if split is not None:
             return split
         if state.region_model.restore_rows(answer, exactly=True):
             return again
         return _CLOSED  # the LP is exact here: what is missing is a witness, not a bound
-
-    def _split(self, node: Node) -> Branched | None:
-        """The same decisions over smaller parts of the piece, whose bounds are tighter."""
-        parts = self._regions.piece(node.region).split()
-        at = _split_point(parts)
-        if at is None:
-            return None
-        return Branched(Outcome.CHILDREN, self._parts(node, (0, 1)), at=at)
-
-    def _split_by_entry(
-        self,
-        state: RegionState,
-        node: Node,
-        x: Array,
-        binary: bool = False,
-        settled: bool = True,
-    ) -> Branched | None:
-        """The same decisions over two parts of the domain, if an LP's input `x` is not whole there.
-
-        `binary` looks only at entries with two values left, such as those of one-hot groups.
-        Entries that are whole are split, too, unless they are `settled`.
-        """
-        split = self._entries.choose(state.region_model.piece.domain, x, binary, settled)
-        if split is None:
-            return None
-        domain = self._problem.domain
-        steps = split.step(domain, above=False), split.step(domain, above=True)
-        children = self._parts(node, steps)
-        return Branched(Outcome.CHILDREN, children, at=float(split.at), entry=split.entry)
-
-    def _parts(self, node: Node, steps: tuple[int, int]) -> tuple[Node, ...]:
-        """Two nodes with the same decisions over parts of the region."""
-        region_model = self._regions[node.region].region_model
-        basis = self._brancher.keep(region_model.simplex.basis(), region_model)
-        return tuple(
-            replace(
-                node,
-                region=replace(node.region.whole, path=(*node.region.path, step)),
-                number=self._next_number(),
-                basis=basis,
-                challenge=None,
-                predicted_gain=0.0,
-                rounds=0,
-            )
-            for step in steps
-        )
 
     def _polish(
         self,
@@ -351,19 +280,10 @@ class LpBounder(AbstractBounder):
             node.decisions,
         )
 
-    def _tell(self, found: WitnessFound) -> None:
+    def _tell(self, found: AttackFound) -> None:
         if self._moves is not None:
-            self._moves.take(found.x, found.parameters)
-        self._send(found)
+            self._moves.take(found)
+        self._announce(found)
 
-
-def _split_point(parts: tuple[AbstractPiece, ...]) -> float | None:
-    """Where two parts meet.
-
-    None where there are none, or where only float64 has nothing between them: bounds are about real
-    numbers.
-    """
-    spans = [part.span for part in parts if part.span is not None]
-    if len(spans) != 2 or spans[0][1] != spans[1][0]:
-        return None
-    return spans[1][0]
+    def _announce(self, found: AttackFound) -> None:
+        self._send(WitnessFound.of(found, self._restore))
