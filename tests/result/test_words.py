@@ -19,7 +19,7 @@ from vhagar.local.problem import LocalProblem
 from vhagar.local.run import verify_local
 from vhagar.result import BoundKind, Coverage, CoverageCounts, Estimate, Interval, Status
 from vhagar.result.evidence import coverage_words
-from vhagar.result.words import FINDERS, details, outcome, sufficient_probability
+from vhagar.result.words import PROVING_NOTHING, details, outcome, sufficient_probability
 
 Make = Callable[..., Any]
 
@@ -305,7 +305,7 @@ def test_what_to_do_next(make_result: Make, make_problem: Make) -> None:
 def test_an_attack_is_followed_by_a_search(make_result: Make, make_problem: Make) -> None:
     """More time for an attack does not lower its bound, which is there from the start."""
     finders = (Attack(), Attack(paper=True), DatasetEngine(), RandomEngine())
-    assert {engine.name for engine in finders} == FINDERS
+    assert {engine.name for engine in finders} == PROVING_NOTHING
     known = Interval(8.0, 63.0, BoundKind.INTERVAL)
     problem = make_problem(targets=None)
     found = make_result(9.0, Status.TIMEOUT, max_confidence=known, problem=problem)

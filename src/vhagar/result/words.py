@@ -27,7 +27,7 @@ _CERTAIN = 30.0
 _NEARLY = 1.01
 _PRINTED = Decimal("1.000000")
 # Engines that look for witnesses only, by their names.
-FINDERS = frozenset({"attack", "paper-attack", "dataset", "random"})
+PROVING_NOTHING = frozenset({"attack", "paper-attack", "dataset", "random"})
 
 
 def final_sentence(result: AbstractResult) -> str:
@@ -180,7 +180,7 @@ def _advice(result: AbstractResult) -> str:
 
 def _ways(result: AbstractResult) -> str:
     """What can lower the bound; that of an engine which proves nothing is there from the start."""
-    if result.engine in FINDERS:
+    if result.engine in PROVING_NOTHING:
         return "vhagar verify"
     single = " a single target," if len(result.problem.targets) > 1 else ""
     time = " more time," if result.status is Status.TIMEOUT else ""
