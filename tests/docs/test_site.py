@@ -28,7 +28,9 @@ def test_the_tutorial_is_stored_with_its_outputs() -> None:
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     assert _pictures() >= 2
+    assert [cell["id"] for cell in cells] == [f"cell-{k}" for k in range(1, len(cells) + 1)]
     for cell in code:
+        assert "execution" not in cell["metadata"]  # when it ran says nothing
         assert cell["outputs"] or "print(" not in "".join(cell["source"])
         assert all(output["output_type"] != "error" for output in cell["outputs"])
 
