@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,17 +71,6 @@ def test_a_page_that_cannot_be_written(model: str, tmp_path: Path) -> None:
     words = ["--network", model, "--perturbation", "linf(0.05)", "--source", "0", "--total", "0.01"]
     assert main(["sweep", *words, "--store", str(store)]) == 0
     assert main(["report", str(store), "-o", str(tmp_path / "no" / "r.html")]) == 2
-
-
-def test_every_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
-    text = "".join((DOCS / name).read_text() for name in ("command-line.md", "report.md"))
-    for command in ("sweep", "report"):
-        with pytest.raises(SystemExit):
-            main([command, "--help"])
-        options = set(re.findall(r"^  .*?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
-        assert options
-        for option in options - {"--help"}:
-            assert f"`{option}" in text, option
 
 
 def test_the_bundled_study_can_be_read() -> None:

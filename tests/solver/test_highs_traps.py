@@ -130,14 +130,6 @@ def test_the_caller_stops_it() -> None:
     assert solved.bound >= 1
 
 
-def test_errors_in_callbacks_reach_the_caller() -> None:
-    def fail(_: object) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        market_split().solve(on_solution=fail)
-
-
 def test_objective_bound_is_left_alone() -> None:
     # As a simplex option it stops early, with an optimum that is none.
     model = three_quarters(True)
