@@ -47,7 +47,7 @@ def test_a_junit_file_tells_violated_from_undecided() -> None:
         Judged("a <model>", "upper<=5.0", each, f"it is {each.value} & said", 1.5)
         for each in Judgement
     ]
-    suite = ET.fromstring(junit_xml("gate", cases))[0]
+    suite = ET.fromstring(junit_xml(cases))[0]
     assert [[child.tag for child in case] for case in suite] == [
         ["system-out"],
         ["failure"],

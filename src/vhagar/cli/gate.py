@@ -53,7 +53,7 @@ def conclude(judged: Sequence[Judged], arguments: argparse.Namespace, show: bool
         from vhagar.result.junit import junit_xml
         from vhagar.runtime.output_files import write_bytes
 
-        write_bytes(arguments.junit, junit_xml("requirements", judged))
+        write_bytes(arguments.junit, junit_xml(judged))
     for each in judged if show else ():
         print(f"required: {each.subject}: {each.words}")
     return exit_code(judged)

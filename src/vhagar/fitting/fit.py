@@ -19,6 +19,7 @@ from vhagar.dataset import as_float32
 from vhagar.errors import InvalidInput
 from vhagar.fitting.data_rows import component_rows, component_weights, likely_row, unlikely_weights
 from vhagar.perturbation import Domain, Zonotope
+from vhagar.relaxation.rounding import float32_above
 
 Labels = NDArray[np.int64]
 
@@ -192,9 +193,7 @@ def _ends(domain: Domain) -> tuple[float, float]:
 
 def _float32_ends(low: Array, high: Array, domain: Domain) -> tuple[Array, Array]:
     """The next float32 numbers outward: inputs that are inside are inside as float32, too."""
-    down, up = low.astype(np.float32), high.astype(np.float32)
-    down = np.where(down > low, np.nextafter(down, np.float32(-np.inf)), down)
-    up = np.where(up < high, np.nextafter(up, np.float32(np.inf)), up)
+    down, up = -float32_above(-low), float32_above(high)
     low = np.maximum(down.astype(np.float64), domain.lower)
     return low, np.minimum(up.astype(np.float64), domain.upper)
 

@@ -23,6 +23,7 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation import Domain
 from vhagar.perturbation.domain.linear_rows import LinearRows, joined_rows, linear_rows
 from vhagar.perturbation.ranges import number
+from vhagar.relaxation.rounding import float32_above
 
 Float32 = NDArray[np.float32]
 
@@ -113,7 +114,7 @@ def _float32_box(domain: Domain) -> tuple[Float32, Float32]:
 
     Entries that no component of the zonotope moves have the ends that its residual leaves.
     """
-    ends = rounded_up(domain.low), -rounded_up(-domain.high)
+    ends = float32_above(domain.low), -float32_above(-domain.high)
     zonotope = domain.zonotope
     if zonotope is None:
         return ends
@@ -124,19 +125,11 @@ def _float32_box(domain: Domain) -> tuple[Float32, Float32]:
     return ends
 
 
-def rounded_up(values: Array) -> Float32:
-    """The smallest float32 numbers that are not below these."""
-    with np.errstate(over="ignore"):
-        near = values.astype(np.float32)
-    above: Float32 = np.nextafter(near, np.float32(np.inf))
-    return np.where(near < values, above, near).astype(np.float32)
-
-
 def _fraction_up(value: Fraction) -> np.float32:
     """The smallest float32 number that is not below a fraction."""
     near = float(value)
     near = near if Fraction(near) >= value else float(np.nextafter(near, np.inf))
-    return np.float32(rounded_up(np.array(near)))
+    return np.float32(float32_above(np.array(near)))
 
 
 def _groups(nodes: _Nodes, domain: Domain, entries: str) -> Iterator[str]:

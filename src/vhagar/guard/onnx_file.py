@@ -16,12 +16,12 @@ from onnx import TensorProto, helper, numpy_helper
 from vhagar.array_types import Array
 from vhagar.errors import InvalidInput
 from vhagar.guard.base import AbstractGuard, Protection
-from vhagar.guard.membership import PROPOSAL, Proposals, add_membership, rounded_up
+from vhagar.guard.membership import PROPOSAL, Proposals, add_membership
 from vhagar.network import onnx_bytes
 from vhagar.network.fingerprint import fingerprint
 from vhagar.perturbation import Domain
 from vhagar.perturbation.domain.plain import plain_domain
-from vhagar.relaxation.rounding import FLOAT32
+from vhagar.relaxation.rounding import FLOAT32, float32_above
 from vhagar.version import __version__
 
 # The metadata of the file under this name is JSON (docs/guard.md).
@@ -108,7 +108,7 @@ def proposals_in(content: bytes) -> dict[str, Array]:
 def _extend(graph: Any, guard: AbstractGuard, proposals: Proposals) -> None:
     """Add comparisons behind the scores; a column of `robust` is one of `protections`."""
     low, high = guard.input_range
-    thresholds = rounded_up(guard.thresholds(FLOAT32))
+    thresholds = float32_above(guard.thresholds(FLOAT32))
     for name, array in (
         ("guard_two", np.array([2], dtype=np.int64)),
         ("guard_first", np.array(0, dtype=np.int64)),
@@ -116,8 +116,8 @@ def _extend(graph: Any, guard: AbstractGuard, proposals: Proposals) -> None:
         ("guard_axis", np.array([1], dtype=np.int64)),
         ("guard_flat", np.array([-1, guard.network.input_size], dtype=np.int64)),
         # Float32 inputs are in the range where they are between its ends rounded inward.
-        ("guard_low", rounded_up(np.array(low))),
-        ("guard_high", -rounded_up(np.array(-high))),
+        ("guard_low", float32_above(np.array(low))),
+        ("guard_high", -float32_above(np.array(-high))),
         ("guard_thresholds", thresholds),
     ):
         graph.initializer.append(numpy_helper.from_array(array, name))

@@ -26,7 +26,7 @@ from vhagar.local.tightening import BATCH_ENTRIES, tighten
 from vhagar.local.versions import Versions
 from vhagar.network import AbstractLinear, Affine, Network, Relu
 from vhagar.perturbation.domain import UNDERFLOW
-from vhagar.relaxation.interval import HALF_ULP
+from vhagar.relaxation.interval import middle_and_radius
 from vhagar.relaxation.stages import stages_of
 
 # Matrices with at least this share of nonzero entries are stored as dense arrays.
@@ -208,8 +208,7 @@ def after_relu(entering: Rows, status: NDArray[np.uint8]) -> Rows:
 
 def interval_of(rows: Rows, low: Array, high: Array) -> tuple[Array, Array]:
     """Bound rows by interval arithmetic over the entries of `v`."""
-    middle = (low + high) / 2
-    radius = np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP)
+    middle, radius = middle_and_radius(low, high)
     centre = rows.weight @ middle + rows.bias
     spread = abs(rows.weight) @ radius
     room = rows.error + unit(2 * len(low) + 16) * (rows.size + spread)

@@ -22,8 +22,9 @@ from scipy import sparse
 from vhagar.array_types import Array
 from vhagar.network.layers import rows_times
 from vhagar.perturbation import AbstractPiece
+from vhagar.perturbation.domain import UNDERFLOW
 from vhagar.reduction.clipping import Clip
-from vhagar.relaxation.interval import HALF_ULP
+from vhagar.relaxation.interval import HALF_ULP, middle_and_radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Versions:
         value = rows @ self.centre + across + abs(rows) @ self.room
         terms = 2 * len(self.centre) + self.directions.shape[1] + 16
         slack = 4 * HALF_ULP * terms * (abs(rows) @ self.magnitude)
-        return np.asarray(value + slack + np.finfo(np.float64).tiny)
+        return np.asarray(value + slack + UNDERFLOW)
 
     def bounds(self) -> tuple[Array, Array]:
         """Bounds on every entry."""
@@ -127,11 +128,8 @@ class FixedMap:
         """Enclose every entry by its range alone."""
         low = np.clip(least - 4 * self.rounding, self.floor, self.ceiling)
         high = np.clip(most + 4 * self.rounding, self.floor, self.ceiling)
-        centre = (low + high) / 2
-        nothing = sparse.csr_array((len(centre), 0))
-        # The larger half of each interval, measured from its rounded middle.
-        radius = np.maximum(high - centre, centre - low) * (1 + 4 * HALF_ULP)
-        return Versions(centre, nothing, radius)
+        centre, radius = middle_and_radius(low, high)
+        return Versions(centre, sparse.csr_array((len(centre), 0)), radius)
 
     def _chord(self, ends: Array) -> Versions:
         """With one parameter, enclose every entry around its chord, as far as the clip bends."""
@@ -160,10 +158,7 @@ def fixed_map(piece: AbstractPiece, x: Array, clip: Clip) -> FixedMap:
     """
     formula, domain = piece.required_formula(), piece.domain
     own = formula.map
-    if formula.product:  # linear in the factor, as the pixels are fixed
-        start, slopes = own.offset, sparse.csr_array((x - domain.lower)[:, None])
-    else:
-        start, slopes = own.matrix @ x + own.offset, own.directions
+    start, slopes = formula.at(x, domain)
     floor = np.where(clip.below, clip.lower, -np.inf)
     ceiling = np.where(clip.above, clip.upper, np.inf)
     if formula.clip or piece.free_pixels is not None:
@@ -171,6 +166,6 @@ def fixed_map(piece: AbstractPiece, x: Array, clip: Clip) -> FixedMap:
     reach = abs(slopes) @ np.maximum(abs(own.lower), abs(own.upper))
     size = abs(own.matrix) @ abs(x) + abs(own.offset) + abs(x) + reach + domain.magnitude
     terms = np.diff(own.matrix.indptr) + np.diff(slopes.indptr) + 8
-    rounding = 2.0**-51 * terms * size + np.finfo(np.float64).tiny
+    rounding = 2.0**-51 * terms * size + UNDERFLOW
     ends = own.lower, own.upper
     return FixedMap(start, slopes, piece.free_pixels, floor, ceiling, rounding, *ends)

@@ -47,6 +47,12 @@ class Formula:
         first = moves[[0] * size]
         return not (moves != first).nnz
 
+    def at(self, x: Array, domain: Domain) -> tuple[Array, sparse.csr_array]:
+        """The image of one input `(size,)` before the clip: offset and directions of parameters."""
+        if self.product:  # linear in the factor, as the pixels are fixed
+            return self.map.offset, sparse.csr_array((x - domain.lower)[:, None])
+        return self.map.matrix @ x + self.map.offset, self.map.directions
+
     def simplified(self, domain: Domain) -> Formula:
         """The formula without parameters if each of them has a single value, else itself."""
         own = self.map

@@ -16,7 +16,7 @@ from scipy import sparse
 from vhagar.array_types import Array
 from vhagar.network import AbstractLayer, AbstractLinear, Network, Relu, SparseAffine
 from vhagar.perturbation import AbstractPiece, Domain
-from vhagar.perturbation.formula import Formula
+from vhagar.perturbation.domain import UNDERFLOW
 from vhagar.problem import Problem
 from vhagar.reduction.base import AbstractReduction, AbstractRestore, Point, Reduced
 
@@ -58,7 +58,7 @@ def fixed_images(piece: AbstractPiece, x: Array) -> FixedImages:
     formula = piece.required_formula()
     own, clip = formula.map, formula.clip
     low, high = own.lower, own.upper
-    fixed, directions = _at(formula, x, piece.domain)
+    fixed, directions = formula.at(x, piece.domain)
     if piece.free_pixels is not None:
         # Each pixel has a parameter of its own, whose range can end where the domain does.
         moving = fixed[piece.free_pixels]
@@ -75,16 +75,10 @@ def fixed_images(piece: AbstractPiece, x: Array) -> FixedImages:
         fixed + directions @ low,
         sparse.csr_array(directions * width[None]),
         clip,
-        2.0**-51 * terms * size + np.finfo(np.float64).tiny,
+        2.0**-51 * terms * size + UNDERFLOW,
         low,
         width,
     )
-
-
-def _at(formula: Formula, x: Array, domain: Domain) -> tuple[Array, sparse.csr_array]:
-    if formula.product:  # linear in the factor, as the pixels are fixed
-        return formula.map.offset, sparse.csr_array((x - domain.lower)[:, None])
-    return formula.map.matrix @ x + formula.map.offset, formula.map.directions
 
 
 @dataclass(frozen=True, eq=False)

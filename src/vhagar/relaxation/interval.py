@@ -59,10 +59,14 @@ def linear_bounds(layer: AbstractLinear, inputs: Bounds) -> Bounds:
     return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
 
 
+def middle_and_radius(low: Array, high: Array) -> tuple[Array, Array]:
+    """The rounded middle of each interval, and at least its distance from either end."""
+    middle = (low + high) / 2
+    return middle, np.maximum(high - middle, middle - low) * (1 + 4 * HALF_ULP)
+
+
 def _rounded_outward(layer: AbstractLinear, inputs: Bounds) -> tuple[Array, Array]:
-    middle = (inputs.lower + inputs.upper) / 2
-    # Both halves of the interval, measured from the rounded middle.
-    radius = np.maximum(inputs.upper - middle, middle - inputs.lower) * (1 + 4 * HALF_ULP)
+    middle, radius = middle_and_radius(inputs.lower, inputs.upper)
     bias = layer.flat_bias
     live = ((inputs.lower != 0) | (inputs.upper != 0)).astype(np.float64)
     (centre,) = layer.times(middle[None]) + bias

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vhagar.array_types import Array
 from vhagar.network import AbstractLinear, Network
@@ -34,6 +35,14 @@ class Precision:
 
 FLOAT32 = Precision(2.0**-24, 2.0**-126, float(np.finfo(np.float32).max))
 FLOAT64 = Precision(HALF_ULP, 2.0**-1022, float(np.finfo(np.float64).max))
+
+
+def float32_above(values: Array) -> NDArray[np.float32]:
+    """The smallest float32 numbers that are not below the values."""
+    with np.errstate(over="ignore"):
+        near = values.astype(np.float32)
+    above: NDArray[np.float32] = np.nextafter(near, np.float32(np.inf))
+    return np.where(near < values, above, near).astype(np.float32)
 
 
 def forward_error(network: Network, inputs: Bounds, precision: Precision = FLOAT64) -> Array:

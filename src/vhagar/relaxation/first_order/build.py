@@ -15,6 +15,7 @@ from vhagar.relaxation.first_order.support import Pixels, support_of
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.receptive_fields import LocalNetwork
+from vhagar.relaxation.rounding import float32_above
 from vhagar.relaxation.stages import Stage
 from vhagar.relaxation.subnetworks import View
 from vhagar.runtime.devices import require_torch
@@ -29,8 +30,8 @@ def hexagon_tensors(hexagons: Hexagons, device: Any) -> Hexagons:
     h = hexagons if hexagons.linear is None else _as_if_on(hexagons, hexagons.linear)
     downward = (h.lower, h.lower_p, h.gap_lower)
     upward = (h.upper, h.upper_p, h.gap_upper)
-    low, low_p, gap_low = (_rounded(values, -np.inf) for values in downward)
-    high, high_p, gap_high = (_rounded(values, np.inf) for values in upward)
+    low, low_p, gap_low = (-_float32_above(-values) for values in downward)
+    high, high_p, gap_high = (_float32_above(values) for values in upward)
     sides = (low, high, low_p, high_p, gap_low, gap_high)
     tensor = require_torch().as_tensor
     return Hexagons.of((tensor(side, device=device) for side in sides), h.ratio)
@@ -49,16 +50,10 @@ def _as_if_on(hexagons: Hexagons, linear: Mask) -> Hexagons:
     )
 
 
-def _rounded(values: Array, towards: float) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):
-        near = values.astype(np.float32)
-    beyond = near > values if towards < 0 else near < values
-    moved: NDArray[np.float32] = np.where(
-        beyond, np.nextafter(near, np.float32(towards)), near
-    ).astype(np.float32)
+def _float32_above(values: Array) -> NDArray[np.float32]:
     # Infinite gaps would give corners that are NaN.
     largest = np.finfo(np.float32).max / 16
-    return np.clip(moved, -largest, largest)
+    return np.clip(float32_above(values), -largest, largest)
 
 
 def whole_dual(

@@ -98,20 +98,20 @@ class NodeReader:
     def unpack(self, columns: Columns) -> list[Node]:
         """The nodes; an error of the input where they are none of this problem's."""
         heads, paths = columns["heads"], columns["paths"].tolist()
-        _require(int(heads["path"].sum(dtype=np.int64)) == len(paths), "splits are missing")
-        _require(heads["decisions"].sum() == len(columns["decisions"]), "decisions are missing")
-        _require(
+        require(int(heads["path"].sum(dtype=np.int64)) == len(paths), "splits are missing")
+        require(heads["decisions"].sum() == len(columns["decisions"]), "decisions are missing")
+        require(
             not (np.isnan(heads["upper"]).any() or np.isnan(heads["gain"]).any()), "not a number"
         )
         decisions, starts = self._decisions(columns), _starts(columns)
         nodes, at_path, at_decision = list[Node](), 0, 0
         known = cache(self._region)
         for target, piece_index, rounds, path, count, start, number, upper, gain in heads.tolist():
-            _require(_NONE <= start < len(starts), "a start is missing")
+            require(_NONE <= start < len(starts), "a start is missing")
             region = known(target, piece_index, tuple(paths[at_path : at_path + path]))
             own = tuple(decisions[at_decision : at_decision + count])
-            _require((number > 0) == bool(own or region.path), "a node has a wrong number")
-            _require(gain == 0 or bool(own), "a gain is predicted of no decision")
+            require((number > 0) == bool(own or region.path), "a node has a wrong number")
+            require(gain == 0 or bool(own), "a gain is predicted of no decision")
             multipliers = None if start == _NONE else starts[start]
             found = Node(region, upper, number, own, None, None, gain, rounds, multipliers)
             nodes.append(found)
@@ -120,31 +120,31 @@ class NodeReader:
 
     def _region(self, target: int, piece_index: int, path: tuple[int, ...]) -> Region:
         asked = None if target == _NONE else target
-        _require(asked in self.problem.search_targets, f"there is no target {target}")
-        _require(piece_index < len(self.problem.pieces), f"there is no piece {piece_index}")
+        require(asked in self.problem.search_targets, f"there is no target {target}")
+        require(piece_index < len(self.problem.pieces), f"there is no piece {piece_index}")
         piece, domain = self.problem.pieces[piece_index], self.problem.domain
         for step in path:
             if is_entry_step(step):
                 whole = split_of(step, domain)[0].entry in domain.groups.whole
-                _require(whole, "an entry is split that is no whole number")
+                require(whole, "an entry is split that is no whole number")
                 continue
             parts = piece.split()
-            _require(step in (0, 1) and len(parts) == 2, "a piece is split that cannot be")
+            require(step in (0, 1) and len(parts) == 2, "a piece is split that cannot be")
             piece = parts[step]
         return Region(asked, piece_index, path)
 
     def _decisions(self, columns: Columns) -> list[Decision]:
         found, widths = columns["decisions"], self._widths()
-        _require(bool((found["positive"] <= 1).all()), "a sign is neither positive nor negative")
+        require(bool((found["positive"] <= 1).all()), "a sign is neither positive nor negative")
         copies = found["copy"] == SLOPE if self.slopes else found["copy"] <= 1
-        _require(bool(copies.all()), "a decision is about no copy of the network")
+        require(bool(copies.all()), "a decision is about no copy of the network")
         layers = found["layer"]
-        _require(
+        require(
             bool(((layers >= PIXELS) & (layers < len(widths) - 1)).all()), "there is no such layer"
         )
         # The last entry is that of the layer of pixels, which is layer -1.
         inside = found["neuron"] < np.array(widths)[layers]
-        _require(bool(inside.all()), "a decision is about no neuron of the network")
+        require(bool(inside.all()), "a decision is about no neuron of the network")
         make = cache(Decision)  # one object for all nodes that share a decision
         return [make(*place, bool(positive)) for *place, positive in found.tolist()]
 
@@ -158,9 +158,9 @@ def _starts(columns: Columns) -> list[Multipliers]:
     from vhagar.relaxation.quadratic import Multipliers
 
     numbers: Array = columns["multipliers"].astype(np.float64)
-    _require(bool((np.isfinite(numbers) & (numbers >= 0)).all()), "multipliers are negative")
+    require(bool((np.isfinite(numbers) & (numbers >= 0)).all()), "multipliers are negative")
     sizes = columns["starts"]
-    _require(
+    require(
         sum(map(int, sizes["slopes"])) + sum(map(int, sizes["box"])) == len(numbers),
         "multipliers are missing",
     )
@@ -172,6 +172,7 @@ def _starts(columns: Columns) -> list[Multipliers]:
     return found
 
 
-def _require(holds: bool, otherwise: str) -> None:
+def require(holds: bool, otherwise: str) -> None:
+    """Refuse a checkpoint for which a condition does not hold."""
     if not holds:
         raise InvalidInput(otherwise)

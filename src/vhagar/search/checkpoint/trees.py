@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.errors import InvalidInput
 from vhagar.relaxation.proof import ProofKind
 from vhagar.result.certificate import LARGEST, NODE_FIELDS, NodeKind
+from vhagar.search.checkpoint.nodes import require
 from vhagar.search.proofs.log import RegionName
 from vhagar.search.proofs.scratch import ScratchState
 from vhagar.search.proofs.tree_state import (
@@ -62,24 +62,24 @@ def unpacked_tree(about: dict[str, Any], arrays: dict[str, Any], roots: int) -> 
     regions = [_region(entry, scratch.length) for entry in about["regions"]]
     records, numbers, best, proofs, twice = (arrays[name] for name in TREE_PARTS)
     count = roots + len(records)
-    _require(len(records) % 2 == 0, "a child has no sibling")
+    require(len(records) % 2 == 0, "a child has no sibling")
     parents = records["parent"].astype(np.int64)
-    _require(bool((parents < np.arange(roots, count)).all()), "a child comes before its parent")
-    _require(bool((parents[::2] == parents[1::2]).all()), "siblings have different parents")
-    _require(bool(np.isin(records["kind"], list(NodeKind)).all()), "a node is of no kind")
-    _require(len(numbers) == len(records) and bool((numbers > 0).all()), "nodes have no numbers")
-    _require(len(best) == count, "nodes have no proofs")
-    _require(bool(((best >= -1) & (best < len(proofs))).all()), "a proof is missing")
-    _require(bool((proofs["region"] < len(regions)).all()), "a region is missing")
-    _require(bool(np.isin(proofs["kind"], list(ProofKind)).all()), "a proof is of no kind")
-    _require(not bool(np.isnan(proofs["upper"]).any()), "a bound is not a number")
-    _require(bool(((twice >= 0) & (twice < count)).all()), "there is no such node")
+    require(bool((parents < np.arange(roots, count)).all()), "a child comes before its parent")
+    require(bool((parents[::2] == parents[1::2]).all()), "siblings have different parents")
+    require(bool(np.isin(records["kind"], list(NodeKind)).all()), "a node is of no kind")
+    require(len(numbers) == len(records) and bool((numbers > 0).all()), "nodes have no numbers")
+    require(len(best) == count, "nodes have no proofs")
+    require(bool(((best >= -1) & (best < len(proofs))).all()), "a proof is missing")
+    require(bool((proofs["region"] < len(regions)).all()), "a region is missing")
+    require(bool(np.isin(proofs["kind"], list(ProofKind)).all()), "a proof is of no kind")
+    require(not bool(np.isnan(proofs["upper"]).any()), "a bound is not a number")
+    require(bool(((twice >= 0) & (twice < count)).all()), "there is no such node")
     lengths = np.array([0, *(region.length for region in regions)])[proofs["region"] + 1]
     lengths = lengths + 8 * proofs["weighed"].astype(np.int64)
     ends = proofs["offset"] + np.isin(proofs["kind"], WITH_NUMBERS) * lengths
     cuts = np.array([0, *map(cut_count, (region.blocks for region in regions))])
-    _require(bool((proofs["weighed"] <= cuts[proofs["region"] + 1]).all()), "a cut is missing")
-    _require(
+    require(bool((proofs["weighed"] <= cuts[proofs["region"] + 1]).all()), "a cut is missing")
+    require(
         bool(((proofs["offset"] >= 0) & (ends <= scratch.length)).all()), "a proof is incomplete"
     )
     return TreeState(records, numbers, best, proofs, twice, regions, scratch)
@@ -87,23 +87,18 @@ def unpacked_tree(about: dict[str, Any], arrays: dict[str, Any], roots: int) -> 
 
 def _region(entry: dict[str, Any], size: int) -> KeptRegion:
     tag = str(entry["tag"]).encode()
-    _require(tag in LARGEST, "a region is of no kind")
+    require(tag in LARGEST, "a region is of no kind")
     blocks = [
         KeptBlock(int(offset), int(length), str(kind).encode())
         for offset, length, kind in entry["blocks"]
     ]
-    _require(
+    require(
         all(block.offset >= 0 and 0 <= block.length <= size - block.offset for block in blocks),
         "a region is incomplete",
     )
-    _require(all(block.tag in LARGEST for block in blocks), "a block is of no kind")
+    require(all(block.tag in LARGEST for block in blocks), "a block is of no kind")
     length = int(entry["length"])
-    _require(0 <= length <= size, "a proof is too long")
+    require(0 <= length <= size, "a proof is too long")
     path = tuple(map(int, entry["path"]))
     name = RegionName(int(entry["root"]), path, bytes.fromhex(entry["digest"]), tag)
     return KeptRegion(SearchKind(entry["search"]), name, blocks, length)
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise InvalidInput(otherwise)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from vhagar.array_types import Array
-from vhagar.runtime.devices import Tensor, full_precision, require_torch
+from vhagar.runtime.devices import Tensor, full_precision, require_torch, sparse_tensor
 from vhagar.search.bounders.gpu.move import move
 from vhagar.solver.linear_model import LinearArrays
 
@@ -135,8 +135,9 @@ class _Product:
             ).contiguous()
             self._across = self._matrix.T
         else:
-            self._matrix = _sparse_tensor(matrix, device)
-            self._across = _sparse_tensor(sparse.csr_array(matrix.T), device)
+            self._matrix, self._across = (
+                sparse_tensor(part, torch.float32, device) for part in (matrix, matrix.T)
+            )
 
     def forth(self, x: Tensor) -> Tensor:
         """`(nodes, columns)` to `(nodes, rows)`."""
@@ -145,14 +146,6 @@ class _Product:
     def back(self, y: Tensor) -> Tensor:
         """`(nodes, rows)` to `(nodes, columns)`."""
         return y @ self._matrix if self._dense else (self._across @ y.T).T.contiguous()
-
-
-def _sparse_tensor(matrix: sparse.csr_array, device: Any) -> Tensor:
-    torch = require_torch()
-    places = sparse.coo_array(matrix)
-    index = torch.as_tensor(np.stack([places.row, places.col]).astype(np.int64))
-    values = torch.as_tensor(places.data, dtype=torch.float32)
-    return torch.sparse_coo_tensor(index, values, matrix.shape, check_invariants=False).to(device)
 
 
 def _balanced(matrix: sparse.csr_array) -> tuple[sparse.csr_array, Array, Array]:
