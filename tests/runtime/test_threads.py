@@ -13,9 +13,9 @@ import pytest
 from vhagar.runtime import threads
 from vhagar.runtime.threads import (
     blas_threads,
+    has_abandoned_work,
     import_beside,
     in_background,
-    is_left_alone,
     one_blas_thread,
 )
 
@@ -65,7 +65,7 @@ def test_work_that_takes_too_long_is_left_to_itself() -> None:
     assert stopped.is_set()
 
 
-def test_who_is_left_alone_is_known_until_it_ends() -> None:
+def test_abandoned_work_is_known_until_it_ends() -> None:
     begun, ended = Event(), Event()
 
     def work() -> None:
@@ -73,9 +73,9 @@ def test_who_is_left_alone_is_known_until_it_ends() -> None:
         ended.wait(60)
 
     assert in_background(work, lambda: None, Event(), begun.is_set) is None
-    assert is_left_alone()
+    assert has_abandoned_work()
     ended.set()
-    while is_left_alone():
+    while has_abandoned_work():
         pass
 
 
@@ -85,9 +85,9 @@ def test_modules_are_imported_beside(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "imported_beside", raising=False)
     import_beside("imported_beside", "no_such_module")
-    assert is_left_alone()
+    assert has_abandoned_work()
     assert importlib.import_module("imported_beside").ready == 7  # whole, not half imported
-    while is_left_alone():
+    while has_abandoned_work():
         pass
 
 

@@ -90,7 +90,7 @@ def test_all_others_that_have_started_hear_of_cuts() -> None:
         workers = SearchPool(Run(problem, Options()), pool, 4, NEVER)
         workers.start(4)
         for name in (0, 1, 2):  # the last one has not started yet
-            workers.is_ready(name)
+            workers.mark_ready(name)
         heard.clear()
         message = CutsFound(Region(1, 0), [])
         workers.tell_others(1, message)

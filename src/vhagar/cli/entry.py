@@ -41,7 +41,7 @@ def main() -> int:
 
     code = run()
     threads = sys.modules.get("vhagar.runtime.threads")
-    if threads is None or not threads.is_left_alone():
+    if threads is None or not threads.has_abandoned_work():
         atexit._run_exitfuncs()
     # All is written: nobody waits for what is still being computed, nor for the interpreter, which
     # would take apart all that was ever imported.

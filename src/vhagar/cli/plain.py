@@ -59,7 +59,7 @@ class PlainScreen(AbstractScreen):
 
 
 class QuietScreen(PlainScreen):
-    """Prints what was asked for alone, or the interval of a search that is interrupted."""
+    """Prints only what was asked for, or the interval of a search that is interrupted."""
 
     def _opened(self, problem: Problem, timeout: float | None) -> PlainWatch:
         return _QuietWatch(self, problem)

@@ -30,16 +30,17 @@ def on_grid(domain: Domain, x: Array) -> Array:
 def pairs_inside(
     piece: AbstractPiece, x: Array, parameters: Array
 ) -> tuple[tuple[Array, Array], ...]:
-    """Two pairs near an input `(1, size)` and parameters whose images likelier lie in the domain.
+    """Two pairs near a given one, whose images are more likely to lie in the domain.
 
-    In the first, the change is fitted to the input; in the second, the input to the change.
+    In the first, the change is fitted to the input `(1, size)`; in the second, the input to the
+    change.
     """
     moved = inside_input(piece, x[0], parameters)
     return tuple((each[None], inside_parameters(piece, each, parameters)) for each in (x[0], moved))
 
 
 def inside_input(piece: AbstractPiece, x: Array, parameters: Array) -> Array:
-    """The nearest input `(size,)` on the grid whose image likelier lies in the domain's box."""
+    """The nearest input `(size,)` on the grid that may have its image in the domain's box."""
     formula, domain = piece.formula, piece.domain
     if formula is None or (formula.map.matrix.data != 1.0).any():
         return x
@@ -62,7 +63,7 @@ def inside_input(piece: AbstractPiece, x: Array, parameters: Array) -> Array:
 
 
 def inside_parameters(piece: AbstractPiece, x: Array, parameters: Array) -> Array:
-    """Parameters near those given at which the image of `x` likelier lies in the domain, exactly.
+    """Parameters near the given ones that may put the image of `x` into the domain, exactly.
 
     A change of one entry alone is cut where the domain ends; changes of whole numbers are whole.
     """

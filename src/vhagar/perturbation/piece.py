@@ -49,7 +49,7 @@ _PIXELS_AT_ONCE = 64
 
 
 def at_least_one(pixels: Columns) -> Columns:
-    """Some pixels, or the first: what depends on no pixel is about some input all the same."""
+    """The pixels, or the first of all if there are none: a piece needs a pixel to be about."""
     return pixels if len(pixels) else np.zeros(1, dtype=np.int64)
 
 

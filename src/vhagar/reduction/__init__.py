@@ -1,4 +1,4 @@
-"""Problems as other problems: what is found there comes back as an answer to the one asked.
+"""Restates a problem as another one, whose answer comes back as an answer to the first.
 
 Two things are done elsewhere. The reader puts a model's input convention (layout, mean, std) before
 the model, where a change of layout can cancel against the model's own: problems are about raw

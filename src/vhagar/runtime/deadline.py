@@ -12,7 +12,7 @@ from vhagar.errors import InvalidInput
 
 
 class OutOfTime(Exception):
-    """The deadline has passed in the middle of something whose result is worthless half done."""
+    """The deadline passed in the middle of work that is worthless half done."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """So many seconds from now; never, without any."""
+        """The deadline `seconds` from now; `NEVER` for None."""
         check_timeout(seconds)
         return NEVER if seconds is None or seconds == math.inf else cls(time.monotonic() + seconds)
 
@@ -36,12 +36,12 @@ class Deadline:
         return time.monotonic() > self.at
 
     def is_late(self) -> bool:
-        """Whether it has passed, for those who ask by calling."""
+        """Whether the deadline has passed, as a function that can be passed on."""
         return self.passed
 
     @property
     def left(self) -> float:
-        """Seconds until then, at least 0."""
+        """Seconds until the deadline, at least 0."""
         return max(self.at - time.monotonic(), 0.0)
 
     def sooner(self, seconds: float) -> Deadline:
@@ -53,7 +53,7 @@ class Deadline:
         return Deadline(self.at - seconds)
 
     def check(self) -> bool:
-        """Raise `OutOfTime` once it has passed; otherwise False, as `should_stop` says no."""
+        """Raise `OutOfTime` once the deadline has passed; else return False, as a `should_stop`."""
         if self.passed:
             raise OutOfTime
         return False

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 Result = TypeVar("Result")
-# Threads whose work was left to itself.
-_left: list[Thread] = []
-# Seconds between two calls of what goes on meanwhile.
+# Threads of abandoned work.
+_abandoned: list[Thread] = []
+# Seconds between two calls of `meanwhile`.
 _BETWEEN = 0.05
 
 
@@ -83,11 +83,11 @@ def in_background(
     stopped: Event,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Result | None:
-    """What `work` returns; until then `meanwhile` is called now and then in this thread.
+    """Run `work` in a thread and return its result; call `meanwhile` in this thread now and then.
 
-    It is called again at once if it returns True, because there is more to do. Should it raise an
-    error, also that of Ctrl-C, or should it all be over, `stopped` is set, so that the work comes
-    to an end, and it is left to itself: then there is no result.
+    `meanwhile` is called again at once if it returns True, because there is more to do. If it
+    raises an error, Ctrl-C included, or if `is_over()`, `stopped` is set so that the work soon
+    ends, and the work is abandoned: there is no result.
     """
     outcome: SimpleQueue[Result | BaseException] = SimpleQueue()
     ended = Event()
@@ -107,11 +107,11 @@ def in_background(
             busy = meanwhile() is True
     except BaseException:
         stopped.set()
-        _left.append(thread)
+        _abandoned.append(thread)
         raise
     if outcome.empty():
         stopped.set()
-        _left.append(thread)
+        _abandoned.append(thread)
         return None
     found = outcome.get()
     if isinstance(found, BaseException):
@@ -122,7 +122,7 @@ def in_background(
 def import_beside(*names: str) -> None:
     """Import modules in a thread of their own, for code that will need them later.
 
-    Whoever imports them meanwhile waits; and should that fail, it fails again there.
+    Code that imports them meanwhile waits; an import that fails here fails there again.
     """
 
     def run() -> None:
@@ -131,14 +131,14 @@ def import_beside(*names: str) -> None:
                 importlib.import_module(name)
 
     thread = Thread(target=run, daemon=True)
-    _left.append(thread)
+    _abandoned.append(thread)
     thread.start()
 
 
-def is_left_alone() -> bool:
-    """Whether work that was left to itself is still going on.
+def has_abandoned_work() -> bool:
+    """Whether abandoned work is still running.
 
     An interpreter that ends meanwhile may crash: native code of such a thread is cut off in the
     middle.
     """
-    return any(thread.is_alive() for thread in _left)
+    return any(thread.is_alive() for thread in _abandoned)

@@ -14,8 +14,8 @@ from vhagar.search.frontier import Frontier
 from vhagar.search.node import Node, Region
 from vhagar.search.proofs.tree_state import SearchKind
 
-# Another ceiling than one that bounds the answer has a share of what the others take: within this
-# factor of the answer the first, beyond it the second.
+# Time of a ceiling that does not bound the answer, as a share of what all others take: the first
+# share if it is within this factor of the answer, otherwise the second.
 _NEAR, _NEAR_SHARE, _FAR_SHARE = 1.3, 0.25, 0.05
 # A ceiling that can lower the answer by no more than this share has no time of its own. Measured:
 # conv1 `translation([1,3],[1,3])` 4 to 7, 60 s: PERFORMANCE.md, "keeps up with `confidence`".

@@ -205,7 +205,7 @@ class NodeSearch(Search):
 
         On a busy machine, workers take many seconds to start. Those that are there already go on.
         """
-        task = self._frontiers.next_slope_task(HERE)
+        task = self._frontiers.next_slope_task()
         if task is None:
             return False
 
@@ -263,16 +263,16 @@ class NodeSearch(Search):
         elif isinstance(message, CutsFound):
             workers.tell_others(name, message)
         elif isinstance(message, Ready):
-            workers.is_ready(name)
+            workers.mark_ready(name)
         elif isinstance(message, Underway):
             self._frontiers.put_back(name, message.so_far, underway=True)
-            workers.is_underway(name)
+            workers.mark_underway(name)
         elif isinstance(message, Explored):
             self._frontiers.put_back(name, message)
-            workers.is_done(name)
+            workers.mark_done(name)
         elif isinstance(message, Finished):
             self._frontiers.abandon(name)
-            workers.is_gone(name)
+            workers.mark_gone(name)
             self._run.note(f"a worker ended early: {message.error}")
 
     def _handle_gpu(self, gpu: GpuProcess, message: Any) -> None:

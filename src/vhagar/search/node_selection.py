@@ -132,11 +132,11 @@ class Frontiers:
         known = max(self.ceiling.lower, self._run.interval.lower)
         return CeilingTask(self.ceiling.frontier.take(worker, most), known)
 
-    def next_slope_task(self, worker: int) -> AnyTask | None:
-        """Return the best node of the search by slopes alone, or None if it has none."""
-        task = self._slopes.next_task(worker, 1, self._run.interval.lower, idle=True, most=1)
+    def next_slope_task(self) -> AnyTask | None:
+        """Return the best node of the search by slopes for this process, or None if it has none."""
+        task = self._slopes.next_task(HERE, 1, self._run.interval.lower, idle=True, most=1)
         if task is not None:
-            self._begun[worker] = _clock(worker)
+            self._begun[HERE] = _clock(HERE)
         return task
 
     @property

@@ -48,7 +48,7 @@ _BINDING_SHARE = 0.5
 _QUICK_GAIN = 4.0
 # Seconds before the deadline at which bounds by slopes are to be proved as they are.
 _PROOF_SECONDS = 0.5
-# Seconds after the deadline at which the attack's last messages are no longer waited for.
+# Seconds after the deadline until which the attack's last messages are waited for.
 _LATEST_WORDS = 0.3
 
 
@@ -152,7 +152,8 @@ class SearchInRounds(Search):
             self.bound_ceiling(BoundMethod.QUICK, deadline, _BINDING_SHARE if binds else share)
 
     def _bound_without_torch(self, deadline: Deadline) -> None:
-        """What else numpy can do, the ceiling first: it is one root, the others may be many."""
+        """Bound what numpy can: first the ceiling, which has one root where others may have
+        many."""
         if self._frontiers.bounded_by_ceiling:
             self.bound_ceiling(BoundMethod.QUICK, deadline, _NUMPY_SHARE)
         # Work that outlasts the deadline is left behind with its nodes: nothing may follow it.
@@ -160,7 +161,7 @@ class SearchInRounds(Search):
             self.bound_roots(BoundMethod.QUICK, deadline, deadline.before(_PROOF_SECONDS))
 
     def _go_on_with_inputs(self, deadline: Deadline) -> None:
-        """Once all rounds are over, boxes of inputs go on being halved."""
+        """Halve boxes of inputs once all rounds are over."""
         run = self._run
         while (
             not run.interval.closed
@@ -173,14 +174,14 @@ class SearchInRounds(Search):
         self._frontiers.last_boxes()
 
     def _device_in_time(self, deadline: Deadline) -> Any:
-        """Where first-order steps run; `OutOfTime` if torch cannot be imported before that."""
+        """The device of first-order steps; `OutOfTime` if torch cannot be imported in time."""
         self._lacks_torch = not self._can_import_torch(deadline)
         if self._lacks_torch:
             raise OutOfTime
         return self._device()
 
     def _device(self) -> Any:
-        """Where first-order steps run; says so. On a busy machine, torch takes long to import."""
+        """The device of first-order steps, as reported; importing torch may take long."""
         run, options = self._run, self._run.options
         device = torch_device(options.device)
         run.device = device_words(device)
@@ -210,9 +211,9 @@ class SearchInRounds(Search):
         return QuadraticBounder(run.problem, numbers, bounds_of, last)
 
     def _bound_by_slopes(self, slopes: QuadraticBounder, deadline: Deadline) -> None:
-        """The first bounds by slopes: on networks of a few dense layers, the best for long.
+        """Bound roots by slopes: the best bounds for long, on networks of a few dense layers.
 
-        Before first-order steps, whose library takes as long to import as a root takes here.
+        This comes before first-order steps, because importing torch takes as long as a root.
         """
         run = self._run
         if is_large(run.problem):
@@ -230,20 +231,20 @@ class SearchInRounds(Search):
         deadline: Deadline,
         goes_on: Callable[[int], bool] = lambda _: True,
     ) -> None:
-        """Bound nodes by slopes; `goes_on` is asked after so many of them."""
+        """Bound nodes by slopes while `goes_on(count)` holds of the number bounded so far."""
         run = self._run
         bounders = root_bounders(BoundMethod.DIFFERENCES, run, self._is_late(deadline))
         worker = SearchWorker(run.reduced, run.options, bounders, lambda: slopes)
         for count in itertools.count():
             if deadline.passed or run.interval.closed or (count >= _ROUNDS and not goes_on(count)):
                 break
-            task = self._frontiers.next_slope_task(HERE)
+            task = self._frontiers.next_slope_task()
             if task is None:
                 break
             self._work(worker, task, deadline)
 
     def _bound_in_rounds(self, slopes: QuadraticBounder, deadline: Deadline) -> None:
-        """Round by round, until one needs torch that cannot be imported in time."""
+        """Bound round by round, until a round needs torch that cannot be imported in time."""
         run = self._run
         record = run.options.certificate is not None
 

@@ -175,10 +175,11 @@ class Search:
             self._frontiers.put_back(HERE, done)
 
     def _meanwhile(self, work: Callable[[], Found], deadline: Deadline) -> Found | None:
-        """What `work` returns; None if the time is over before. The attack is listened to."""
+        """Run `work` and return its result, or None out of time; take the attack's messages
+        meanwhile."""
 
         def listen() -> bool:
-            # It depends on the clock, so not where results must be reproducible.
+            # Halving depends on the clock, so it is left out where results must be reproducible.
             busy = self._frontiers.timed and self._frontiers.split_inputs(_PATIENCE)
             self._listen()
             self._keeper.save_when_due()
@@ -190,7 +191,7 @@ class Search:
     def _beside(
         self, work: Callable[[], Found], listen: Callable[[], bool], deadline: Deadline
     ) -> Found | None:
-        """What `work` returns, in a thread of its own; None if the time is over before."""
+        """Run `work` in a thread and return its result; None if time runs out."""
         over = Deadline(deadline.at + _GRACE)
         return in_background(work, listen, self._stopped, lambda: over.passed)
 
@@ -204,7 +205,7 @@ class Search:
         return lambda: deadline.passed or self._stopped.is_set()
 
     def _can_import_torch(self, deadline: Deadline) -> bool:
-        """Whether torch is there or can be imported in time, on a machine as busy as so far."""
+        """Whether torch is imported already, or can be in time on a machine as busy as so far."""
         return "torch" in sys.modules or deadline.left > _IMPORT_SECONDS / self._core_share()
 
     def _core_share(self) -> float:
@@ -219,5 +220,5 @@ class Search:
 
     @property
     def _first_number(self) -> int:
-        """Where the numbers of nodes begin that are made in this process."""
+        """The first number of nodes that are made in this process."""
         return first_number(self._first_worker - 1)

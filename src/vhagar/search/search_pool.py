@@ -1,4 +1,4 @@
-"""The workers of a search: who is idle, who has been silent for too long, and who replaces whom."""
+"""The workers of a search: which are idle, which are silent for too long, which replace them."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class SearchPool:
         """Whether all workers are there; until then there may be others to do their work."""
         return not self._starting
 
-    def is_ready(self, name: int) -> None:
-        """A worker has started."""
+    def mark_ready(self, name: int) -> None:
+        """A worker has started: it is idle."""
         self._starting.discard(name)
         self._idle.add(name)
 
@@ -74,7 +74,7 @@ class SearchPool:
 
     @property
     def busy(self) -> int:
-        """How many have something to do."""
+        """How many workers have a task."""
         return len(self._heard)
 
     def give(self, name: int, task: Any) -> None:
@@ -88,13 +88,13 @@ class SearchPool:
         for other in self._names - self._starting - {name}:
             self._pool.tell(other, message)
 
-    def is_underway(self, name: int) -> None:
-        """A worker has told bounds, and is still busy."""
+    def mark_underway(self, name: int) -> None:
+        """A worker has reported bounds, and is still busy."""
         self._ends_silence(name)
         self._heard[name] = time.monotonic(), True
 
-    def is_done(self, name: int) -> None:
-        """A worker has reported on its task."""
+    def mark_done(self, name: int) -> None:
+        """A worker has reported on its task: it is idle."""
         self._ends_silence(name)
         del self._heard[name]
         self._idle.add(name)
@@ -109,7 +109,7 @@ class SearchPool:
             return _PATIENCE_AT_FIRST
         return max(_PATIENCE, _TIMES_THE_LONGEST * self._longest)
 
-    def is_gone(self, name: int) -> None:
+    def mark_gone(self, name: int) -> None:
         """A worker has ended."""
         self._heard.pop(name, None)
         self._starting.discard(name)
@@ -132,7 +132,7 @@ class SearchPool:
         silent = silent[: _MOST_REPLACED - self._replaced]
         for name in silent:
             self._pool.stop(name)
-            self.is_gone(name)
+            self.mark_gone(name)
             self._start(self._next, plain=True)
             self._next, self._replaced = self._next + 1, self._replaced + 1
             self._run.note("a worker did not return and was replaced by one without heuristics")

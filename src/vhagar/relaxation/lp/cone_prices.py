@@ -41,7 +41,7 @@ class PixelPrices:
     def agreed(self, on_x: Array, on_image: Array, shared: Mask) -> tuple[Array, Array]:
         """Of these coefficients, those on what other cones see, too.
 
-        That are the `shared` pixels and, where one amount is added to all pixels, this amount.
+        These are the `shared` pixels and, where one amount is added to all pixels, this amount.
         """
         if not self._moves_at_once:
             also_in_image = shared if len(on_image) else np.zeros(0, dtype=np.bool_)

@@ -1,8 +1,8 @@
 """The first bounds of root nodes, method by method: those that every network has within seconds.
 
 Interval arithmetic on the copies and on their difference takes one pass forward; the quick slopes
-of the twin dual, layer by layer, take longer and give more. Whoever goes on from there, linear
-programs or first-order steps, finds the neurons' bounds in the cache.
+of the twin dual, layer by layer, take longer and give more. Linear programs or first-order steps
+that continue from there find the neurons' bounds in the cache.
 """
 
 from __future__ import annotations

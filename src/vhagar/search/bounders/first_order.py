@@ -28,7 +28,7 @@ from vhagar.search.bounders.first_bounds import MOST_KEPT, BoundMethod, first_ne
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node
 
-# Share of the time for a piece's quick bounds, of what it has among all pieces without any.
+# Share of a piece's time that its quick bounds may take; pieces without any share the time evenly.
 _QUICK_SHARE = 0.6
 # Share of the remaining time for the steps of spectral bounds.
 _STEPS_SHARE = 0.25
@@ -56,8 +56,8 @@ class Plan:
         return self.last if layer == layers - 1 else self.inner
 
 
-# First something quickly, then something better. What comes first on all devices needs none, and so
-# no torch; windows are there only where neurons see very few pixels.
+# Quick bounds first, then better ones. The first plans need no device, and so no torch; windows
+# exist only where neurons see very few pixels.
 _WITHOUT_DEVICE = (
     Plan(None, None, None, spectral=16),
     Plan(None, None, None, windows=1.0),
@@ -80,10 +80,10 @@ _CUDA_PLANS = (
 class FirstOrderBounder(AbstractBounder):
     """Bounds nodes of one piece together.
 
-    `is_late` is asked from several threads. Where there is a deadline, every piece has its share of
-    the time in its first round. The multipliers of refined layers are kept if there is
-    to be a `record` of them. Quick bounds of neurons are taken from the `cache`. The `device` is
-    asked for by the first round that needs it; `OutOfTime` leaves the nodes to others.
+    `is_late` is called from several threads. With a deadline, every piece has its share of the time
+    in its first round. With `record`, the multipliers of refined layers are kept. Quick bounds of
+    neurons are taken from the `cache`. The first round that needs the `device` calls it;
+    `OutOfTime` leaves the nodes to others.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A search on disk, to go on from after whatever has ended it."""
+"""A search on disk, from which it can be resumed."""
 
 from vhagar.search.checkpoint.checkpoint import Checkpoint, SearchState, resumed
 from vhagar.search.checkpoint.keeper import CheckpointKeeper

@@ -42,7 +42,8 @@ def name_of(node: Node) -> NodeName:
 class RegionName:
     """A part of a piece, and a digest of what its bounds make of the neurons.
 
-    All workers compute the same bounds. Should one not, its proofs keep the bounds they rest on.
+    All workers compute the same bounds. If one does not, its proofs still name the bounds they rest
+    on.
     """
 
     piece_index: int

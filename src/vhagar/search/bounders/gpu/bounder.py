@@ -27,9 +27,9 @@ from vhagar.search.node import Node, Region
 from vhagar.search.region_cache import RecentlyUsed, Regions
 
 _MOST_REGIONS = 8
-# Of the memory that may be used, what the states of a region take.
+# Share of the available memory that the states of a region take.
 _STATES_SHARE = 0.1
-# Of its gap: a node whose bound the steps miss by more is left to linear programs.
+# A node whose bound the steps miss by more than this share of its gap is left to linear programs.
 _FAR = 0.5
 
 _LEFT = Branched(Outcome.LEFT)
@@ -37,8 +37,8 @@ _LEFT = Branched(Outcome.LEFT)
 
 @dataclass(frozen=True)
 class Effort:
-    """Nodes of a generation, steps for a child, steps for a node whose parent's end is not known,
-    and states that are kept."""
+    """Nodes of a generation, steps for a child, steps for a node whose parent's last point is not
+    known, and states that are kept."""
 
     batch: int
     steps: int = 400
@@ -51,7 +51,7 @@ _EFFORTS = {"cuda": Effort(512), "cpu": Effort(8, most_states=2**12)}
 
 @dataclass(frozen=True, eq=False)
 class _Arrived:
-    """Nodes of one region whose steps have come close to their bounds: where they ended."""
+    """Nodes of one region whose steps came close to their bounds, and the points they ended at."""
 
     of_region: RegionSteps
     iterates: Iterates
@@ -60,18 +60,18 @@ class _Arrived:
 
 @dataclass(frozen=True, eq=False)
 class GpuBound(Bound):
-    """A bound, and which row of a batch is the node's; none where it is left to others."""
+    """A bound, and the node's row in a batch; no batch where the node is left to others."""
 
     batch: _Arrived | None = None
     row: int = 0
 
 
 class GpuBounder(AbstractBounder):
-    """Bounds the children of nodes in batches, and so the children's children.
+    """Bounds the descendants of nodes in batches, generation by generation.
 
-    Nodes that come from elsewhere have bounds already; where steps come close to them they are
-    branched here, and left to others where not. No witnesses are looked for, and no LPs are solved
-    but those of roots.
+    Nodes from elsewhere have bounds already: if the steps come close to its bound, a node is
+    branched here, otherwise it is left to others. No witnesses are looked for, and no LPs are
+    solved except those of roots.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class GpuBounder(AbstractBounder):
         self._of_regions = RecentlyUsed(_MOST_REGIONS)
 
     def warm_up(self) -> None:
-        """Prepare the first piece: what it takes is better spent before there is work."""
+        """Prepare the first piece while there is no work yet."""
         region = Region(self._problem.search_targets[0], 0)
         of_region = self._steps_of(region)
         if of_region is not None:  # kernels are compiled when they run first
@@ -104,7 +104,7 @@ class GpuBounder(AbstractBounder):
         return min(self._effort.batch, 1 + open_nodes // 2)
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
-        """Have the steps of nodes arrive at their bounds."""
+        """Find for each node a point close to its bound, among those kept or by steps."""
         found: list[Bound] = [Bound(node.upper) for node in nodes]
         for region in dict.fromkeys(node.region.whole for node in nodes):
             of_region = self._steps_of(region)
@@ -157,7 +157,7 @@ class GpuBounder(AbstractBounder):
         return found
 
     def _states(self, region: GpuRegion) -> States:
-        """As many as there is memory for."""
+        """States for as many nodes as memory allows."""
         torch = require_torch()
         columns, rows = region.steps.sizes
         bytes_each = 4 * (columns + rows) + region.neurons
@@ -172,7 +172,7 @@ class GpuBounder(AbstractBounder):
                 capacity //= 2
 
     def _arrive(self, of_region: RegionSteps, nodes: list[Node], cutoff: float) -> list[Bound]:
-        """Where a node's end is not known, its steps begin at that of the root."""
+        """Take steps for nodes, from the root's last point where a node's own is not known."""
         torch = require_torch()
         kept = [k for k, node in enumerate(nodes) if node.number in of_region.states]
         strange = [k for k, node in enumerate(nodes) if node.number not in of_region.states]
@@ -230,7 +230,7 @@ class GpuBounder(AbstractBounder):
     def _nodes(
         self, region: GpuRegion, parents: list[Node], places: list[int], bounds: list[Bound]
     ) -> list[Node]:
-        """First all negative children, then all positive ones."""
+        """The children of nodes: first all negative ones, then all positive ones."""
         children: list[Node] = []
         for positive in (False, True):
             for parent, at in zip(parents, places, strict=True):
@@ -248,7 +248,7 @@ class GpuBounder(AbstractBounder):
 
 
 class _Multipliers:
-    """The multipliers of a batch, brought from the device only if somebody writes them down."""
+    """The multipliers of a batch, copied from the device only if a proof is written."""
 
     def __init__(self, formula: NodeBound, duals: Tensor) -> None:
         self._formula = formula
@@ -265,7 +265,7 @@ class _Multipliers:
 
 
 def _bounds(formula: NodeBound, duals: Tensor, proven: Array, known: Array) -> list[Bound]:
-    """The smaller of what is proven and what was known, with proofs of the former."""
+    """The smaller of each node's proven and known bounds; proven ones with their proofs."""
     multipliers, found = _Multipliers(formula, duals), list[Bound]()
     for row, (new, old) in enumerate(zip(proven.tolist(), known.tolist(), strict=True)):
         proof: Proof | None = None

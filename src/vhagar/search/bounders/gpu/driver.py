@@ -22,7 +22,7 @@ _NODES = 512
 _RESERVED, _RETURNED = 8, 4
 # Least nodes for the first batch.
 _WORTHWHILE = 64
-# Tasks in a row without a remaining node after which there are no more.
+# After so many tasks in a row that left no node open, there are no more.
 _MOST_FRUITLESS = 3
 # All nodes return to the LPs if the bounds of nodes that were made here exceed those of all others
 # by this share of the gap for so many seconds. Measured: three dense instances, 0.71 instead of
@@ -51,16 +51,15 @@ class GpuProcess:
         pool.start(name, (explore_on_gpu, job))
 
     def hand_out(self, frontier: Frontier, ceiling: float, workers: int) -> None:
-        """Have it go on, with more nodes where the best ones are not its own, and give some back
-        where they are."""
+        """Lend the process nodes, and ask for some back if it holds the best ones."""
         if not self._idle:
             return
         reserve, nodes = _RESERVED * workers, list[Node]()
         best = max(self._held.values(), default=0.0)
         made, others = frontier.best_of(self.name)
         if self._lags(max(best, made), others):
-            # Linear programs do better here, and best from the nodes that they know: what was made
-            # of them here is more than they would have to solve.
+            # Linear programs do better on this problem, and best from the nodes as they were lent:
+            # their descendants here are more than LPs would have to solve.
             frontier.abandon(self.name)
             self._held, self._idle = {}, False
             return
@@ -72,13 +71,13 @@ class GpuProcess:
             self._idle = False
 
     def _lags(self, own: float, others: float) -> bool:
-        """Whether its nodes have held up the search for a while."""
+        """Whether the process's nodes have held up the search for a while."""
         if own - others <= _LAG * (own - self._run.interval.lower):
             self._in_time = time.monotonic()
         return time.monotonic() - self._in_time > _PATIENCE
 
     def handle(self, message: Any) -> None:
-        """It has done its task, or is ready for the first one, or gone."""
+        """Take a message: the process is ready, has done its task, or is gone."""
         if isinstance(message, Finished):
             self._run.note(f"the bounding in batches ended early: {message.error}")
             return

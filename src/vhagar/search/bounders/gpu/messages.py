@@ -1,4 +1,4 @@
-"""What the search and the process that bounds nodes in batches say to each other."""
+"""Messages between the search and the process that bounds nodes in batches."""
 
 from __future__ import annotations
 

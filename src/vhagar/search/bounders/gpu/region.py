@@ -1,4 +1,4 @@
-"""All that the nodes of one piece and one target share, on the device."""
+"""What the nodes of one piece and one target share, on the device."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _PRIOR = 2.0
 
 @dataclass(frozen=True, eq=False)
 class NextSigns:
-    """Of every node the sign to decide next: `places` `(nodes,)` count the neurons of all layers of
-    the first copy and then of the second; -1 where the point leaves nothing to decide.
+    """The sign to decide next at every node.
 
-    `gains` `(nodes, 2)` are those of the negative and the positive child.
+    `places` `(nodes,)` count the neurons of all layers of the first copy and then of the second; -1
+    where the point leaves nothing to decide. `gains` `(nodes, 2)` are those of the negative and the
+    positive child.
     """
 
     places: Tensor
@@ -76,7 +77,7 @@ class GpuRegion:
         return require_torch().tensor(np.asarray(values), dtype=kind, device=self._device)
 
     def start(self) -> Iterates | None:
-        """Where the undecided root's LP ends; None where it ends nowhere."""
+        """The solution of the undecided root's LP; None if there is none."""
         try:
             answer = self.region_model.evaluate((), np.inf).answer
         except SolverFailure:

@@ -1,4 +1,4 @@
-"""Where the steps of nodes ended, kept on the device for when their children begin."""
+"""The last points of nodes' steps, kept on the device as starts for their children."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class States:
         return number in self._slots
 
     def keep(self, numbers: list[int], iterates: Iterates, codes: Tensor) -> None:
-        """Nodes by their numbers; of more than the ring holds, the first ones."""
+        """Keep nodes by their numbers; of more than the ring holds, the first ones."""
         torch = require_torch()
         capacity = len(self._owners)
         numbers = numbers[:capacity]
@@ -44,7 +44,7 @@ class States:
         self._codes[index] = codes[: len(numbers)]
 
     def take(self, numbers: list[int]) -> tuple[Iterates, Tensor]:
-        """Those of nodes that are kept."""
+        """The iterates and codes of nodes that are kept."""
         torch = require_torch()
         slots = [self._slots[number] for number in numbers]
         index = torch.as_tensor(slots, dtype=torch.int64, device=self._codes.device)
