@@ -11,8 +11,7 @@ import pytest
 import vhagar
 from vhagar import BoundKind, Guard, InvalidInput, Result
 from vhagar.guard.base import Protection
-from vhagar.guard.membership import rounded_up
-from vhagar.relaxation.rounding import FLOAT32, FLOAT64
+from vhagar.relaxation.rounding import FLOAT32, FLOAT64, float32_above
 from vhagar.result import Interval, Witness, WitnessCheck
 from vhagar.result.exact import exact_scores
 
@@ -195,12 +194,12 @@ def test_thresholds_leave_room_for_rounding(guard: Guard) -> None:
         least = uppers + guard.rounding(precision)[:, None]
         assert (guard.thresholds(precision) > least).all()
         assert (guard.thresholds(precision) < least * (1 + 8 * precision.half_ulp)).all()
-    assert (rounded_up(guard.thresholds(FLOAT32)) >= guard.thresholds(FLOAT32)).all()
+    assert (float32_above(guard.thresholds(FLOAT32)) >= guard.thresholds(FLOAT32)).all()
 
 
 def test_numbers_are_rounded_up_to_float32() -> None:
     values = np.array([0.1, 1.0, 1e-60, 1e300, -0.1, np.inf, 0.0])
-    found = rounded_up(values)
+    found = float32_above(values)
     assert found.dtype == np.float32
     assert (found >= values).all()
     assert (np.nextafter(found, np.float32(-np.inf)) < values)[:5].all()

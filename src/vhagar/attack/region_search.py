@@ -11,7 +11,6 @@ signs, solve again, and so on.
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +32,7 @@ from vhagar.errors import SolverFailure
 from vhagar.perturbation import AbstractPiece, Domain
 from vhagar.perturbation.domain.parts import at_whole_numbers
 from vhagar.relaxation.arrays import distinct
+from vhagar.relaxation.bounds_cache import RecentlyUsed
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.runtime.deadline import NEVER, Deadline
@@ -81,8 +81,9 @@ class RegionSearch:
         self._incumbents = incumbents
         self._problem = incumbents.problem
         self._rng = rng
-        self._bounds: OrderedDict[_Place, TwinBounds] = OrderedDict()
-        self._region_models: OrderedDict[tuple[int | None, _Place], RegionModel] = OrderedDict()
+        self._bounds: RecentlyUsed[_Place, TwinBounds] = RecentlyUsed(_MOST_MODELS)
+        self._region_models: RecentlyUsed[tuple[int | None, _Place], RegionModel]
+        self._region_models = RecentlyUsed(_MOST_MODELS)
         # Of all LPs and their models, in simplex iterations times entries of the models.
         self.work = 0.0
 
@@ -226,10 +227,7 @@ class RegionSearch:
             model = RegionModel(self._problem, bounds, target, deadline=self._deadline)
             self._region_models[key] = model
             self._count(model, _ITERATIONS_OF_MODEL)
-        self._region_models.move_to_end(key)
-        if len(self._region_models) > _MOST_MODELS:
-            self._region_models.popitem(last=False)
-        return self._region_models[key]
+        return self._region_models.used(key)
 
     def _count(self, region_model: RegionModel, iterations: int) -> None:
         self.work += float(iterations * region_model.entries)
@@ -245,10 +243,7 @@ class RegionSearch:
             self._bounds[place] = quick_bounds(
                 self._problem.network, piece, should_stop=self._deadline.check
             )
-        self._bounds.move_to_end(place)
-        if len(self._bounds) > _MOST_MODELS:
-            self._bounds.popitem(last=False)
-        return self._bounds[place]
+        return self._bounds.used(place)
 
 
 def _neuron_of_columns(region_model: RegionModel) -> tuple[NDArray[np.int64], int]:

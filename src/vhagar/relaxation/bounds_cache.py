@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from vhagar.network import Network
@@ -15,6 +16,8 @@ from vhagar.network.fingerprint import fingerprint
 from vhagar.problem import Problem
 from vhagar.relaxation.layerwise import TwinBounds
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 # Pieces whose bounds are kept.
 _MOST_KEPT = 256
 
@@ -22,6 +25,25 @@ _MOST_KEPT = 256
 def quick_part(piece_index: int) -> Hashable:
     """What `BoundsCache.of` calls the quick bounds of a whole piece, which several searches use."""
     return piece_index, "quick"
+
+
+class RecentlyUsed(OrderedDict[_Key, _Value]):
+    """Keeps the most recent entries."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: _Key, value: _Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
+    def used(self, key: _Key) -> _Value:
+        """An entry, which is now the most recent one."""
+        self.move_to_end(key)
+        return self[key]
 
 
 class BoundsCache:
@@ -33,7 +55,7 @@ class BoundsCache:
 
     def __init__(self) -> None:
         self._fingerprints: WeakKeyDictionary[Network, str] = WeakKeyDictionary()
-        self._kept: OrderedDict[Hashable, TwinBounds] = OrderedDict()
+        self._kept: RecentlyUsed[Hashable, TwinBounds] = RecentlyUsed(_MOST_KEPT)
 
     def of(self, problem: Problem, part: Hashable, compute: Callable[[], TwinBounds]) -> TwinBounds:
         """The bounds of a part of the problem's perturbation, computed if they are not cached.
@@ -49,10 +71,7 @@ class BoundsCache:
             if found.cut_short:
                 return found
             self._kept[key] = found
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        return self._kept.used(key)
 
     def _fingerprint(self, network: Network) -> str:
         if network not in self._fingerprints:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from vhagar.array_types import Array
 from vhagar.errors import InvalidInput, VhagarError
@@ -22,7 +22,6 @@ _CPU_BYTES = 2**28
 
 # torch is imported only when needed, because that takes a second; so tensors have no static type.
 Tensor = Any
-_T = TypeVar("_T")
 
 
 def require_torch() -> Any:
@@ -145,18 +144,17 @@ def memory_for(device: Any) -> int:
     return int(0.5 * free)
 
 
-def in_parts(count: int, at_once: int, work: Callable[[int, int], _T]) -> list[_T]:
+def in_parts(count: int, at_once: int, work: Callable[[int, int], None]) -> None:
     """Call `work(begin, end)` for consecutive parts of `range(count)`; out of memory, halve them.
 
     If even a single item does not fit, the error is raised.
     """
     torch = require_torch()
-    done: list[_T] = []
     begin, at_once = 0, max(1, min(at_once, count))
     while begin < count:
         end = min(begin + at_once, count)
         try:
-            done.append(work(begin, end))
+            work(begin, end)
         except (torch.OutOfMemoryError, MemoryError):
             if at_once == 1:
                 raise
@@ -165,4 +163,3 @@ def in_parts(count: int, at_once: int, work: Callable[[int, int], _T]) -> list[_
                 torch.cuda.empty_cache()
             continue
         begin = end
-    return done

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from vhagar.relaxation.bounds_cache import RecentlyUsed
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.search.bounders.base import Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
 from vhagar.search.pseudocosts import Candidate, Child, Chosen, Pseudocosts, choose
-from vhagar.search.region_cache import RecentlyUsed, RegionState
+from vhagar.search.region_cache import RegionState
 from vhagar.solver.basis import Basis
 
 # Most simplex iterations of one strong-branching LP; a small one that is stuck stops before.
@@ -59,7 +60,7 @@ class Brancher:
     def __init__(self, next_number: Callable[[], int], trials: bool = True) -> None:
         self._trials = trials
         self._next_number = next_number
-        self._bases = RecentlyUsed(_MOST_BASES)
+        self._bases: RecentlyUsed[int | None, Basis] = RecentlyUsed(_MOST_BASES)
         self._pseudocosts: dict[int | None, Pseudocosts] = {}
         self._work = self._trial_work = 0.0
 
@@ -75,7 +76,7 @@ class Brancher:
         return number
 
     def _start(self, number: int | None, region_model: RegionModel) -> Any:
-        known: Basis | None = self._bases.get(number)
+        known = self._bases.get(number)
         return None if known is None else known.fitted(region_model.model.layout)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from vhagar.array_types import Array
@@ -13,6 +14,7 @@ from vhagar.errors import SolverFailure
 from vhagar.perturbation.domain.parts import at_whole_numbers
 from vhagar.problem import Problem
 from vhagar.reduction.base import AbstractRestore
+from vhagar.relaxation.bounds_cache import RecentlyUsed
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.region_model import RegionModel
@@ -20,7 +22,6 @@ from vhagar.result import Witness
 from vhagar.result.witness import RestoredCheck
 from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.node import Region
-from vhagar.search.region_cache import RecentlyUsed
 
 # The heuristic runs at the first nodes of a region, at fewer while it has found nothing, and then
 # at one node in this many.
@@ -73,7 +74,7 @@ class PrimalHeuristic:
         self._problem = problem
         self._send = send
         self._check = check
-        self._convex = RecentlyUsed(_MOST_CONVEX)
+        self._convex: RecentlyUsed[Hashable, RegionModel] = RecentlyUsed(_MOST_CONVEX)
         self._visits: dict[tuple[int | None, int], int] = {}
         self._calls = self._successes = 0
         self._spent = self._nodes_work = 0.0
@@ -168,5 +169,4 @@ class PrimalHeuristic:
             self._convex[key] = RegionModel(
                 self._problem, bounds, region.target, deadline=self._deadline
             )
-        found: RegionModel = self._convex[key]
-        return found
+        return self._convex[key]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import Any
-
 from vhagar.array_types import Array
 from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
-from vhagar.relaxation.bounds_cache import BoundsCache, quick_part
+from vhagar.relaxation.bounds_cache import BoundsCache, RecentlyUsed, quick_part
 from vhagar.relaxation.layerwise import TwinBounds, quick_bounds
 from vhagar.relaxation.lp.lp_tightening import is_local, pairs_of, tighten_pairs
 from vhagar.relaxation.lp.region_model import RegionModel
@@ -24,20 +21,6 @@ from vhagar.solver.lp_answer import LpAnswer
 _MOST_REFINED = 4
 # Region models that are kept.
 _MOST_MODELS = 256
-
-
-class RecentlyUsed(OrderedDict[Any, Any]):
-    """Keeps the most recent entries."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(key, value)
-        self.move_to_end(key)
-        if len(self) > self._most:
-            self.popitem(last=False)
 
 
 class RegionState:
@@ -84,7 +67,7 @@ class Regions:
     def __init__(self, problem: Problem, bounds: BoundsCache, deadline: Deadline = NEVER) -> None:
         self._problem = problem
         self._deadline = deadline
-        self._states = RecentlyUsed(_MOST_MODELS)
+        self._states: RecentlyUsed[Region, RegionState] = RecentlyUsed(_MOST_MODELS)
         self._bounds = bounds
 
     def __getitem__(self, region: Region) -> RegionState:
@@ -93,9 +76,7 @@ class Regions:
             target, deadline = region.target, self._deadline
             empty = self._is_empty(region)
             self._states[region] = RegionState(self._problem, bounds, target, deadline, empty)
-        self._states.move_to_end(region)
-        found: RegionState = self._states[region]
-        return found
+        return self._states.used(region)
 
     def piece(self, region: Region) -> AbstractPiece:
         """The part of the perturbation that a region is about.

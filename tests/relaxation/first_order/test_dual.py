@@ -293,14 +293,13 @@ def test_a_run_that_is_stopped_keeps_what_it_has() -> None:
 def test_out_of_memory_the_parts_shrink() -> None:
     done: list[tuple[int, int]] = []
 
-    def work(begin: int, end: int) -> int:
+    def work(begin: int, end: int) -> None:
         if end - begin > 3:
             raise torch.OutOfMemoryError
         done.append((begin, end))
-        return end - begin
 
-    assert sum(devices.in_parts(17, 16, work)) == 17
-    assert done == sorted(done)
+    devices.in_parts(17, 16, work)
+    assert (done[0][0], done[-1][1]) == (0, 17)
     assert [begin for begin, _ in done[1:]] == [end for _, end in done[:-1]]
 
     def never(begin: int, end: int) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.problem import Problem
+from vhagar.relaxation.bounds_cache import RecentlyUsed
 from vhagar.relaxation.layerwise import TwinBounds
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.proof import Proof, ProofKind
@@ -34,7 +35,6 @@ from vhagar.runtime.deadline import NEVER, Deadline
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import SLOPE, Node, Region
-from vhagar.search.region_cache import RecentlyUsed
 
 # Steps at a root.
 _ROOT = Schedule(100, lengths=(0.1, 0.02), barriers=(0.03, 0.003))
@@ -89,7 +89,7 @@ class QuadraticBounder(AbstractBounder):
         self._next_number = next_number
         self._bounds_of = bounds_of
         self._deadline = deadline
-        self._roots = RecentlyUsed(_MOST_ROOTS)
+        self._roots: RecentlyUsed[Region, _Root | None] = RecentlyUsed(_MOST_ROOTS)
         self.floors: dict[int | None, float] = {}
 
     def bound(self, nodes: list[Node], incumbent: Incumbent) -> list[Bound]:
@@ -153,7 +153,7 @@ class QuadraticBounder(AbstractBounder):
         """What is known of a piece and a target; None where the bound does not apply."""
         if region not in self._roots:
             self._roots[region] = self._make_root(region)
-        found: _Root | None = self._roots[region]
+        found = self._roots[region]
         # Where there is no bound, none can be better than the rest of the search.
         floor = np.inf if found is None else found.floor
         self.floors[region.target] = max(self.floors.get(region.target, floor), floor)

@@ -11,7 +11,7 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.problem import Problem
-from vhagar.relaxation.bounds_cache import BoundsCache
+from vhagar.relaxation.bounds_cache import BoundsCache, RecentlyUsed
 from vhagar.relaxation.lp.node_bound import NodeBound
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.starts import score_size
@@ -24,7 +24,7 @@ from vhagar.search.bounders.gpu.states import States
 from vhagar.search.bounders.gpu.steps import Iterates
 from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import Node, Region
-from vhagar.search.region_cache import RecentlyUsed, Regions
+from vhagar.search.region_cache import Regions
 
 _MOST_REGIONS = 8
 # Share of the available memory that the states of a region take.
@@ -89,7 +89,7 @@ class GpuBounder(AbstractBounder):
         self._effort = _EFFORTS[device.type]
         self._suitable = Suitable(problem)
         self._regions = Regions(problem, bounds or BoundsCache())
-        self._of_regions = RecentlyUsed(_MOST_REGIONS)
+        self._of_regions: RecentlyUsed[Region, RegionSteps | None] = RecentlyUsed(_MOST_REGIONS)
 
     def warm_up(self) -> None:
         """Prepare the first piece while there is no work yet."""
@@ -152,9 +152,7 @@ class GpuBounder(AbstractBounder):
             self._of_regions[region] = (
                 None if root is None else RegionSteps(own, root, self._states(own), steps)
             )
-        self._of_regions.move_to_end(region)
-        found: RegionSteps | None = self._of_regions[region]
-        return found
+        return self._of_regions.used(region)
 
     def _states(self, region: GpuRegion) -> States:
         """States for as many nodes as memory allows."""
