@@ -1,4 +1,4 @@
-"""A quick lower bound on the maximal confidence in the source class.
+"""A quick estimate, from below, of the maximal confidence in the source class.
 
 The search for the maximal confidence helps only while it may come below what is known otherwise. An
 input that is more confident ends it before it begins.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from vhagar.problem import Problem, Target
 from vhagar.relaxation.layerwise import Tightening
 from vhagar.relaxation.lp.decisions import Decision
 
@@ -70,6 +72,17 @@ class Node:
     def maker(self) -> int:
         """The worker that made the node."""
         return maker_of(self.number)
+
+
+def root_nodes(
+    problem: Problem, targets: Iterable[Target], upper: Callable[[Target], float]
+) -> list[Node]:
+    """The roots of a search; their numbers repeat from target to target."""
+    return [
+        Node(Region(target, k), upper(target), -k)
+        for target in targets
+        for k in range(len(problem.pieces))
+    ]
 
 
 def maker_of(number: int) -> int:

@@ -19,7 +19,7 @@ from vhagar.search.checkpoint import Checkpoint, SearchState
 from vhagar.search.frontier import MOST_HANDED_OUT, Frontier
 from vhagar.search.input_process import InputProcess, InputsReport
 from vhagar.search.input_search import splits_inputs
-from vhagar.search.node import Node, Region
+from vhagar.search.node import Node, root_nodes
 from vhagar.search.node_solver import Explored
 from vhagar.search.proofs.tree import ProofTree
 from vhagar.search.proofs.tree_state import SearchKind
@@ -54,11 +54,7 @@ class Frontiers:
         self._tree = run.proof if isinstance(run.proof, ProofTree) else None
         self._resumed = run.resumed if isinstance(run.resumed, Checkpoint) else None
         problem = run.problem
-        roots = [
-            Node(Region(target, piece_index), run.interval.computed_upper(target), -k)
-            for target in problem.search_targets
-            for k, piece_index in enumerate(range(len(problem.pieces)))
-        ]
+        roots = root_nodes(problem, problem.search_targets, run.interval.computed_upper)
         self.signs = self._frontier_of(roots, SearchKind.SIGNS)
         self._roots = len(roots)
         largest = max(map(run.interval.computed_upper, problem.search_targets))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from vhagar.problem import Problem, Target
 from vhagar.search.frontier import MOST_HANDED_OUT, Frontier
-from vhagar.search.node import Node, Region
+from vhagar.search.node import Node, root_nodes
 from vhagar.search.node_solver import Explored
 from vhagar.search.proofs.tree_state import SearchKind
 from vhagar.search.worker import SlopeTask
@@ -84,11 +84,7 @@ class SlopeSearch:
         self._known = known
         self._head_start = head_start
         self._targets = problem.targets if wanted else ()
-        roots = [
-            Node(Region(target, piece_index), known(target), -k)
-            for target in self._targets
-            for k, piece_index in enumerate(range(len(problem.pieces)))
-        ]
+        roots = root_nodes(problem, self._targets, known)
         self.frontier = frontier_of(roots, SearchKind.SLOPES)
         # Those that have not been handed out yet.
         self._roots = sum(not node.decisions for node in self.frontier.kept()[0])
