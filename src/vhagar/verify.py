@@ -252,8 +252,6 @@ def run_engine(
 def _offer_trivial_bounds(run: Run) -> None:
     """No attacked input is more confident than any input can be."""
     problem = run.original
-    domain = problem.domain
-    box = Bounds(domain.low, domain.high)
-    largest = largest_confidence(problem.network, box, problem.source)
+    largest = largest_confidence(problem.network, Bounds.over(problem.domain), problem.source)
     for target in problem.search_targets:
         run.interval.offer_upper(target, largest, BoundKind.INTERVAL)

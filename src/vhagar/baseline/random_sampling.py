@@ -126,6 +126,5 @@ def _stays(problem: Problem, x: Array, attack: Found) -> bool:
 
 
 def _largest(run: Run) -> float:
-    domain = run.problem.domain
-    box = Bounds(domain.low, domain.high)
+    box = Bounds.over(run.problem.domain)
     return largest_confidence(run.problem.network, box, run.problem.source)

@@ -53,9 +53,7 @@ def ranges_of(network: Network, piece: AbstractPiece, bounds: ConcreteBounds | N
             f"the perturbation is over {piece.domain.size} input values but the network takes "
             f"{network.input_size}; build its pieces over the network's input shape"
         )
-    domain = piece.domain
-    box = Bounds(domain.low, domain.high)
-    image = Bounds(*piece.image_box)
+    box, image = Bounds.over(piece.domain), Bounds(*piece.image_box)
     if bounds is None:
         bounds = network_bounds(network, box), network_bounds(network, image)
     first, second = (

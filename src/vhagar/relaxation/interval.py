@@ -13,6 +13,7 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.network import AbstractLayer, AbstractLinear, Affine, Network, Relu
+from vhagar.perturbation import Domain
 
 # The relative rounding error of one float64 operation.
 HALF_ULP = 2.0**-53
@@ -26,6 +27,11 @@ class Bounds:
 
     lower: Array
     upper: Array
+
+    @classmethod
+    def over(cls, domain: Domain) -> Bounds:
+        """The box of a domain's inputs."""
+        return cls(domain.low, domain.high)
 
     @property
     def magnitude(self) -> Array:

@@ -16,9 +16,7 @@ from vhagar.relaxation.stages import Stage
 
 def plain_hexagons(network: Network, piece: AbstractPiece) -> list[Hexagons]:
     """Hexagons by interval arithmetic on each copy separately; the gaps are unbounded."""
-    domain = piece.domain
-    box = Bounds(domain.low, domain.high)
-    first = _entering(network, box)
+    first = _entering(network, Bounds.over(piece.domain))
     second = _entering(network, Bounds(*piece.image_box))
     relus = [layer for layer in network.layers if isinstance(layer, Relu)]
     return [

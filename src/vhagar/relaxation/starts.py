@@ -81,9 +81,7 @@ def outward(value: Array, total: Array, score_size: float, classes: int) -> Arra
 
 def score_size(network: Network, piece: AbstractPiece) -> float:
     """A bound on the absolute scores in either copy."""
-    domain = piece.domain
-    box = Bounds(domain.low, domain.high)
-    boxes = (box, Bounds(*piece.image_box))
+    boxes = Bounds.over(piece.domain), Bounds(*piece.image_box)
     return max(float(network_bounds(network, b)[-1].magnitude.max()) for b in boxes)
 
 

@@ -39,7 +39,7 @@ def largest_within_reach(problem: Problem, seed: int) -> Interval:
     Below, an input that was found; above, interval arithmetic. Both ends are proven.
     """
     domain, network, label = problem.domain, problem.network, problem.source
-    box = Bounds(domain.low, domain.high)
+    box = Bounds.over(domain)
     starts = min(max(_MOST_UNITS // max(network.hidden_neurons, 1), 1), _STARTS)
     _, x = uphill(problem, seed, starts)
     error = forward_error(network, box)

@@ -21,10 +21,8 @@ class Incumbent:
     def __init__(self, problem: Problem, options: Options) -> None:
         self.lower = 0.0
         self.ceiling = math.inf
-        domain = problem.domain
-        box = Bounds(domain.low, domain.high)
         # Below this an LP cannot tell a bound from 0.
-        scores = network_bounds(problem.network, box)[-1]
+        scores = network_bounds(problem.network, Bounds.over(problem.domain))[-1]
         self._negligible = _RESOLUTION * float(scores.magnitude.max())
         self._relative_gap = options.relative_gap
 

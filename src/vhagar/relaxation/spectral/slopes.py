@@ -80,11 +80,8 @@ def layer_slopes(
     network: Network, piece: AbstractPiece, change: InputChange
 ) -> tuple[LayerSlopes, ...]:
     """The slopes of every ReLU layer, by interval arithmetic."""
-    domain = piece.domain
-    box = Bounds(domain.low, domain.high)
-    first, second = (
-        [inputs, *network_bounds(network, inputs)] for inputs in (box, Bounds(*piece.image_box))
-    )
+    boxes = Bounds.over(piece.domain), Bounds(*piece.image_box)
+    first, second = ([inputs, *network_bounds(network, inputs)] for inputs in boxes)
     reached = change.magnitude > 0
     stages = iter(stages_of(network))
     found = []

@@ -71,8 +71,7 @@ class _Copies:
 
     def __init__(self, problem: Problem) -> None:
         self._network = problem.network
-        domain = problem.domain
-        box = Bounds(domain.low, domain.high)
+        box = Bounds.over(problem.domain)
         images = [piece.image_box for piece in problem.pieces]
         hull = Bounds(
             np.min([low for low, _ in images], axis=0), np.max([high for _, high in images], axis=0)

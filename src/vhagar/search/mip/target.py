@@ -91,8 +91,7 @@ class TargetSearch:
         self._check = RestoredCheck(reduced)
         # The best confidence so far, for any target; smaller ones do not matter.
         self._lower = prepared.lower
-        domain = problem.domain
-        box = Bounds(domain.low, domain.high)
+        box = Bounds.over(problem.domain)
         trivial = max(largest_confidence(problem.network, box, problem.source), 0.0)
         pieces: list[tuple[int | None, AbstractPiece | None]] = [(None, None)]
         if target is not None:
