@@ -29,12 +29,6 @@ def parameter_is_fixed(piece: AbstractPiece) -> bool:
     return piece.span is not None and not piece.convex
 
 
-def neuron_offsets(region_model: RegionModel) -> NDArray[np.int64]:
-    """Where the neurons of each layer begin in arrays of all neurons, and where they end."""
-    sizes = [len(hexagons) for hexagons in region_model.bounds.hexagons]
-    return np.cumsum([0, *sizes], dtype=np.int64)
-
-
 def signs_at(region_model: RegionModel, x: Array, parameters: Array) -> Signs:
     """The signs of all neurons at an input and at its image."""
     x_p = region_model.piece.apply(x[None], parameters[None])
@@ -53,7 +47,7 @@ def outside_region(
     With `kept`, only of neurons that keep their signs, in each copy.
     """
     weights = region_model.model.weights
-    place = neuron_offsets(region_model)[weights.layer] + weights.neuron
+    place = region_model.bounds.offsets[weights.layer] + weights.neuron
     cut = np.zeros(len(weights.column), dtype=np.bool_)
     for copy, (values, active) in enumerate(zip((weights.s, weights.t), signs, strict=True)):
         beyond = np.where(active[place], values < 0, values > 0)
@@ -94,7 +88,7 @@ def better_signs(region_model: RegionModel, signs: Signs, answer: LpAnswer) -> S
     """
     if answer.primal is None or answer.duals is None:
         return None
-    weights, offsets = region_model.model.weights, neuron_offsets(region_model)
+    weights, offsets = region_model.model.weights, region_model.bounds.offsets
     arrays = region_model.model.arrays
     gain = -(arrays.matrix.T @ answer.duals)[weights.column]
     place = offsets[weights.layer] + weights.neuron

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array
 from vhagar.attack.linear_regions import (
     Signs,
-    neuron_offsets,
     other_parts,
     outside_region,
     parameter_is_fixed,
@@ -225,7 +224,7 @@ class _NearestModel:
 
     @property
     def neurons(self) -> int:
-        return int(neuron_offsets(self._region_model)[-1])
+        return int(self._region_model.bounds.offsets[-1])
 
     def nearest(
         self,

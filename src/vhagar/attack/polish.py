@@ -17,7 +17,7 @@ import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.attack.best_of_region import Found, IsOver, Judge, best_of_region
-from vhagar.attack.linear_regions import Signs, neuron_offsets, other_parts, proposed
+from vhagar.attack.linear_regions import Signs, other_parts, proposed
 from vhagar.relaxation.lp.decisions import PIXELS, Decision
 from vhagar.relaxation.lp.region_model import RegionModel
 
@@ -82,7 +82,7 @@ def believed_signs(region_model: RegionModel, primal: Array) -> Signs:
     A neuron that the LP does not tie to its inputs has the sign that it has at the solution's
     input.
     """
-    weights, offsets = region_model.model.weights, neuron_offsets(region_model)
+    weights, offsets = region_model.model.weights, region_model.bounds.offsets
     tied = np.zeros(offsets[-1], dtype=np.bool_)
     tied[offsets[weights.layer] + weights.neuron] = True
     if region_model.lazy_rows is not None:
@@ -181,7 +181,7 @@ def _as_decided(
     near: Signs,
 ) -> Signs:
     """The pattern in which neurons that are nearly 0 have the signs that were decided."""
-    offsets = neuron_offsets(region_model)
+    offsets = region_model.bounds.offsets
     for decision in decisions:
         if decision.layer == PIXELS:
             continue

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array
 from vhagar.attack.incumbents import AttackFound, Incumbents
 from vhagar.attack.linear_regions import (
-    neuron_offsets,
     outside_region,
     parameter_is_fixed,
     proposed,
@@ -146,7 +145,8 @@ class RegionSearch:
     def _clearest_cuts(self, region_model: RegionModel, primal: Array) -> NDArray[np.int64]:
         """The columns to fix at 0 to decide the undecided signs that the LP's solution favours."""
         weights = region_model.model.weights
-        neuron, size = _neuron_of_columns(region_model)
+        offsets = region_model.bounds.offsets
+        neuron, size = offsets[weights.layer] + weights.neuron, int(offsets[-1])
         if not size:
             return neuron
         lambdas = np.maximum(primal[weights.column], 0.0)
@@ -200,7 +200,7 @@ class RegionSearch:
         """The columns to fix at 0 so that a random part of the neurons keep their signs."""
         low, high = np.log(_LEAST_FREE), np.log(_MOST_FREE)
         free = np.exp(self._rng.uniform(low, high))
-        count = int(neuron_offsets(region_model)[-1])
+        count = int(region_model.bounds.offsets[-1])
         kept = randomly_kept(count, free, self._rng)
         return outside_region(region_model, signs_at(region_model, x, parameters), kept)
 
@@ -244,13 +244,6 @@ class RegionSearch:
                 self._problem.network, piece, should_stop=self._deadline.check
             )
         return self._bounds.used(place)
-
-
-def _neuron_of_columns(region_model: RegionModel) -> tuple[NDArray[np.int64], int]:
-    """The neuron of each weight column, numbered across layers, and the number of neurons."""
-    weights = region_model.model.weights
-    ends = np.cumsum([0, *(len(layer) for layer in region_model.bounds.hexagons)])
-    return ends[weights.layer] + weights.neuron, int(ends[-1])
 
 
 def _most_iterations(region_model: RegionModel) -> int:

@@ -113,6 +113,11 @@ class TwinBounds:
         self.cut_short = False  # whether some neurons have only what interval arithmetic knows
 
     @property
+    def offsets(self) -> Index:
+        """Where the neurons of each layer begin in arrays of all neurons, and where they end."""
+        return np.cumsum([0, *map(len, self.hexagons)], dtype=np.int64)
+
+    @property
     def level(self) -> float:
         """Pairs of less confidence than this need not satisfy these bounds."""
         return -math.inf if self.tightening is None else self.tightening.level

@@ -58,9 +58,8 @@ class Candidates:
         self._pixels = pixels
         self._pixel_corners = bounds.piece.pixel_corners()
         none = np.zeros(0)
-        sizes = [len(hexagons) for hexagons in bounds.hexagons]
-        self._layer = np.repeat(np.arange(len(sizes)), sizes)
-        self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._offsets = bounds.offsets
+        self._layer = np.repeat(np.arange(len(bounds.hexagons)), np.diff(self._offsets))
         self._flat = self._offsets[weights.layer] + weights.neuron
         self._equal = np.concatenate([none, *(h.equal for h in bounds.hexagons)]).astype(np.bool_)
         sizes_of_ranges = np.concatenate([none, *(h.magnitude for h in bounds.hexagons)])

@@ -56,10 +56,6 @@ CPU = torch.device("cpu")
 SOLVER = 1e-6
 
 
-def sizes_of(region_model: RegionModel) -> list[int]:
-    return [len(hexagons) for hexagons in region_model.bounds.hexagons]
-
-
 def bound_of(found: Found, threads: int = 1) -> BatchBound:
     region_model = found.region_model
     return BatchBound(
@@ -84,7 +80,7 @@ def test_bounds_hold_for_any_duals_and_are_those_of_one_node(kind: str) -> None:
             decisions = agreeing(found, rng, share)
             answer = region_model.evaluate(decisions, math.inf).answer
             duals = np.stack(duals_of(found, rng, answer.duals))
-            codes = torch.as_tensor(coded(sizes_of(region_model), [decisions] * len(duals)))
+            codes = torch.as_tensor(coded(region_model.bounds.offsets, [decisions] * len(duals)))
             uppers = formula.uppers(torch.as_tensor(duals), codes)
             allowed = region_model.cuts.allowed(decisions)
             assert allowed is not None
@@ -105,7 +101,7 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
         allowed = region_model.cuts.allowed(decisions)
         assert allowed is not None
         duals = rng.normal(size=len(region_model.model.arrays.row_lower))
-        codes = torch.as_tensor(coded(sizes_of(region_model), [decisions]))
+        codes = torch.as_tensor(coded(region_model.bounds.offsets, [decisions]))
         ours, weight = formula.backward(torch.as_tensor(duals)[None], codes)
         classes = region_model.formula._rows.classes(duals[None])
         choose = region_model.formula._rows.choice(duals[None])
@@ -124,7 +120,7 @@ def test_rounding_is_bounded_as_for_one_node(kind: str) -> None:
 def test_what_is_no_number_proves_nothing() -> None:
     for found in suitable("linf"):
         rows = len(found.region_model.model.arrays.row_lower)
-        codes = torch.as_tensor(coded(sizes_of(found.region_model), [()] * 3))
+        codes = torch.as_tensor(coded(found.region_model.bounds.offsets, [()] * 3))
         duals = -np.ones((3, rows))
         duals[0, 0], duals[1, -1], duals[2] = np.nan, np.inf, 0.0
         assert (bound_of(found).uppers(torch.as_tensor(duals), codes) == math.inf).all()
@@ -142,7 +138,7 @@ def test_each_node_has_its_own_decisions_and_contradictions_are_seen(kind: str) 
         duals = region_model.evaluate((), math.inf).answer.duals
         if duals is None:
             continue
-        codes = torch.as_tensor(coded(sizes_of(region_model), nodes))
+        codes = torch.as_tensor(coded(region_model.bounds.offsets, nodes))
         many = torch.as_tensor(duals).repeat(len(nodes), 1)
         uppers = bound_of(found, threads=3).uppers(many, codes)
         for decisions, upper in zip(nodes, uppers, strict=True):
@@ -312,7 +308,7 @@ def test_arrivals_end_near_the_bounds_of_linear_programs() -> None:
         _, codes, distance = steps.arrivals(nodes, 0.0)
         assert np.isfinite(distance).all()
         assert np.median(distance) <= 0.2
-        expected = coded(sizes_of(region_model), [node.decisions for node in nodes])
+        expected = coded(region_model.bounds.offsets, [node.decisions for node in nodes])
         np.testing.assert_array_equal(codes, expected)
 
 

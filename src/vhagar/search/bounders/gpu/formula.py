@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.array_types import Array
+from vhagar.array_types import Array, Index
 from vhagar.relaxation.corners import DecidedSigns
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.hexagon import CORNERS
@@ -33,14 +33,13 @@ def bit_of(copy: int, positive: bool) -> int:
     return (1 if positive else 2) << (2 * copy)
 
 
-def coded(sizes: list[int], nodes: list[tuple[Decision, ...]]) -> NDArray[np.uint8]:
+def coded(offsets: Index, nodes: list[tuple[Decision, ...]]) -> NDArray[np.uint8]:
     """Decisions about neurons as codes `(nodes, neurons)`, all layers in a row."""
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    codes = np.zeros((len(nodes), int(starts[-1])), dtype=np.uint8)
+    codes = np.zeros((len(nodes), int(offsets[-1])), dtype=np.uint8)
     for row, decisions in enumerate(nodes):
         for decision in decisions:
             assert decision.layer != PIXELS, "pixels are not decided here"
-            place = starts[decision.layer] + decision.neuron
+            place = offsets[decision.layer] + decision.neuron
             codes[row, place] |= bit_of(decision.copy, decision.positive)
     return codes
 
@@ -73,8 +72,7 @@ class BatchBound:
         nothing = np.zeros((CORNERS, 0), dtype=np.uint8)
         cut = np.concatenate([nothing, *(corners.cut() for corners in bounds.corners)], axis=1)
         self._cut = tensor(cut)  # of all layers in a row, as codes are
-        ends = np.cumsum([0, *(len(hexagons) for hexagons in bounds.hexagons)])
-        self._columns = [slice(begin, end) for begin, end in itertools.pairwise(ends)]
+        self._columns = [slice(begin, end) for begin, end in itertools.pairwise(bounds.offsets)]
 
     def uppers(self, duals: Tensor, codes: Tensor) -> Array:
         """Upper bounds `(nodes,)` from rows' duals `(nodes, rows)` in float64, which may be

@@ -48,15 +48,13 @@ class GpuRegion:
         self.region_model = region_model
         self._device = device
         bounds, model = region_model.bounds, region_model.model
-        self._sizes = [len(hexagons) for hexagons in bounds.hexagons]
-        self.neurons = sum(self._sizes)
+        self._starts, self._layers = bounds.offsets, len(bounds.hexagons)
+        self.neurons = int(self._starts[-1])
         self.steps = PrimalDual(model.arrays, model.delta, device)
         self.formula = BatchBound(region_model, score_size, device, threads)
         weights = model.weights
-        starts = np.concatenate([[0], np.cumsum(self._sizes)]).astype(np.int64)
-        self._starts = starts
         self._columns = self._tensor(weights.column, torch.int64)
-        self._owner = self._tensor(starts[weights.layer] + weights.neuron, torch.int64)
+        self._owner = self._tensor(self._starts[weights.layer] + weights.neuron, torch.int64)
         self._s, self._t = (self._tensor(part, torch.float32) for part in (weights.s, weights.t))
         none = np.zeros(0)
         ranges = np.concatenate([none, *(h.magnitude for h in bounds.hexagons)])
@@ -65,7 +63,7 @@ class GpuRegion:
         self._equal = self._tensor(equal, torch.bool)
         self._stages = torch_stages(bounds.stages, device)
         self._layer = self._tensor(
-            np.tile(np.repeat(np.arange(len(self._sizes)), self._sizes), 2), torch.int64
+            np.tile(np.repeat(np.arange(self._layers), np.diff(self._starts)), 2), torch.int64
         )
         on = [self._tensor(h.on, torch.bool) for h in bounds.hexagons]
         self._rows = RowDuals(model, bounds.network.classes, on)
@@ -88,7 +86,7 @@ class GpuRegion:
 
     def codes(self, nodes: list[tuple[Decision, ...]]) -> Tensor:
         """Decisions as codes `(nodes, neurons)`."""
-        return self._tensor(coded(self._sizes, nodes), require_torch().uint8)
+        return self._tensor(coded(self._starts, nodes), require_torch().uint8)
 
     def upper(self, codes: Tensor) -> Tensor:
         """The columns' upper bounds `(nodes, columns)`: 0 where decisions switch one off."""
@@ -154,7 +152,7 @@ class GpuRegion:
         """Observed over predicted gain of each side of each place: its own mean, drawn towards
         its layer's."""
         torch = require_torch()
-        layers = torch.zeros((2, 2, len(self._sizes)), device=self._device)
+        layers = torch.zeros((2, 2, self._layers), device=self._device)
         for k, part in enumerate((self._kept, self._seen)):
             layers[k].index_add_(1, self._layer, part)
         mean = (layers[0] + _PRIOR) / (layers[1] + _PRIOR)
@@ -185,9 +183,9 @@ class GpuRegion:
         wide = undecided.repeat(2)
         # Both copies have layers of their own here.
         layer = self._layer.clone()
-        layer[self.neurons :] += len(self._sizes)
-        total = torch.zeros((len(worth), 2 * len(self._sizes)), device=self._device)
+        layer[self.neurons :] += self._layers
+        total = torch.zeros((len(worth), 2 * self._layers), device=self._device)
         total.index_add_(1, layer, worth * wide)
-        count = torch.zeros(2 * len(self._sizes), device=self._device).index_add_(0, layer, wide)
+        count = torch.zeros(2 * self._layers, device=self._device).index_add_(0, layer, wide)
         mean = total / count.clamp(min=1)
         return torch.maximum(worth, LEAST_COEFFICIENT * mean[:, layer])
