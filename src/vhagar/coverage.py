@@ -107,9 +107,9 @@ class SeenData:
         return sure_confidences(self.scores, self.error, label)
 
     def members(self, label: int) -> tuple[Mask, Mask]:
-        """Which inputs are classified so for certain, and which of these lie in the domain.
+        """Which inputs are certainly classified so, and which of these lie in the domain.
 
-        Nobody asks about others, and few inputs at a time can be looked for in a zonotope.
+        Only these are looked for in the domain, because a zonotope takes long for many inputs.
         """
         if label not in self._members:
             classified = self.sure(label) > 0

@@ -43,8 +43,8 @@ def main() -> int:
     threads = sys.modules.get("vhagar.runtime.threads")
     if threads is None or not threads.has_abandoned_work():
         atexit._run_exitfuncs()
-    # All is written: nobody waits for what is still being computed, nor for the interpreter, which
-    # would take apart all that was ever imported.
+    # All is written. Waiting for abandoned work would be in vain, and so would waiting for the
+    # interpreter to take apart all that was ever imported.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,6 +1,6 @@
-"""Looks for more confident inputs around the most confident one, where no attack does.
+"""Looks for more confident inputs around the most confident one, where there is no attack to do so.
 
-The attack is about a target, so that the search for the maximal confidence has none. The inputs of
+An attack needs a target, which the search for the maximal confidence does not have. The inputs of
 its LPs lead to confident ones, but to the region of the best one only by chance. Here the attack's
 moves between linear regions begin at an input that a few steps uphill lead to, and at the best that
 LPs lead to.

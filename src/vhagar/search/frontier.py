@@ -70,16 +70,16 @@ class Frontier:
         self.roots_as_they_are = False
 
     def __len__(self) -> int:
-        """How many nodes are open and with no worker."""
+        """The number of open nodes that no worker has."""
         return len(self._open)
 
     def _pop_all(self, count: int) -> list[Node]:
-        """So many of the best nodes, or all there are."""
+        """Remove and return so many of the best nodes, or all there are."""
         known = self.known_elsewhere() if self._open.target_count > 1 else {}
         return [self._open.pop(known, self.roots_as_they_are) for _ in range(min(count, len(self)))]
 
     def has_any(self, kind: Callable[[Node], bool], at_work: bool = False) -> bool:
-        """Whether nodes of a kind are open, or workers have some, where those count, too."""
+        """Whether nodes of a kind are open or, with `at_work`, in the hands of a worker."""
         taken = self._in_flight.values() if at_work else ()
         return any(map(kind, chain(self._open.in_memory(), *taken)))
 

@@ -135,7 +135,7 @@ class InputProcess:
         return self._searches is not None and self._searches.is_done
 
     def step(self, steps: int = 1) -> None:
-        """Go on by some steps, and report; always the same way."""
+        """Take some steps and report, always in the same way."""
         with one_blas_thread():
             for _ in range(steps):
                 self._go_on()

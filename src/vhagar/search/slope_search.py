@@ -86,7 +86,7 @@ class SlopeSearch:
         self._targets = problem.targets if wanted else ()
         roots = root_nodes(problem, self._targets, known)
         self.frontier = frontier_of(roots, SearchKind.SLOPES)
-        # Those that have not been handed out yet.
+        # The number of roots that have not been handed out yet.
         self._roots = sum(not node.decisions for node in self.frontier.kept()[0])
         # Every target counts for the answer, and a root's first bound here takes less than its LP.
         self._opening = len(self._targets) > 1 and len(roots) <= _MOST_OPENED
@@ -123,9 +123,10 @@ class SlopeSearch:
         return SlopeTask(nodes, lower)
 
     def _opens(self) -> Callable[[Node], bool] | None:
-        """Which roots without a bound of this search have the largest bound of all; None if none.
+        """Which roots have the largest bound of all, and none of this search yet; None without any.
 
-        They come before others with that bound: where slopes do not help, there would be no end.
+        They come before other nodes with that bound, which would never end where slopes do not
+        help.
         """
         if not self._opening or self._signs.total < self._head_start:
             return None

@@ -109,10 +109,9 @@ class Splitter:
 
 
 def _split_point(parts: tuple[AbstractPiece, ...]) -> float | None:
-    """Where two parts meet.
+    """The parameter value at which two parts meet; None if there are not two.
 
-    None where there are none, or where only float64 has nothing between them: bounds are about real
-    numbers.
+    None also if only float64 has nothing between them: bounds are about real numbers.
     """
     spans = [part.span for part in parts if part.span is not None]
     if len(spans) != 2 or spans[0][1] != spans[1][0]:

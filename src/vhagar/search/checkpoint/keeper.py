@@ -73,7 +73,7 @@ class CheckpointKeeper:
         try:
             yield
         except (KeyboardInterrupt, OutOfTime):
-            # It may have come at any moment, also while nodes changed hands.
+            # Ctrl-C may have come at any moment, also while nodes changed hands.
             self._save(only_if_whole=True)
             raise
         self._save()
