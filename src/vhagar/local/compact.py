@@ -23,6 +23,7 @@ from vhagar.local.versions import Versions
 from vhagar.perturbation.domain import UNDERFLOW
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.quick_multipliers import TIE
+from vhagar.relaxation.refinement import rounded_multipliers
 
 # A dense array, or a sparse matrix of scipy, which has no static type.
 Matrix = Any
@@ -198,14 +199,8 @@ def crown(block: Block, a: Array) -> Array:
     """
     span = block.upper - block.lower
     below = (block.upper + block.lower > TIE * span).astype(np.float64)
-    return stated(a * np.where(a > 0, block.upper / span, below)).astype(np.float64)
-
-
-def stated(p: Array) -> NDArray[np.float32]:
-    """Round multipliers to float32, as certificates state them; 0, as valid as any, on overflow."""
-    with np.errstate(over="ignore"):
-        found = p.astype(np.float32)
-    return np.where(np.isfinite(found), found, np.float32(0))
+    p = a * np.where(a > 0, block.upper / span, below)
+    return rounded_multipliers(p, np.float32).astype(np.float64)
 
 
 def offsets(block: Block, a: Array, p: Array, signs: NDArray[np.int8] | None = None) -> Array:

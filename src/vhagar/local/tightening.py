@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vhagar.array_types import Array, Index
-from vhagar.local.compact import Compact, Rows, stated, upper_bounds
+from vhagar.local.compact import Compact, Rows, upper_bounds
 from vhagar.local.dual import Dual, Steps
+from vhagar.relaxation.refinement import rounded_multipliers
 
 Floats = NDArray[np.float32]
 
@@ -57,6 +58,6 @@ def tighten(
 def _optimised(found: Compact, rows: Rows, start: Array) -> tuple[Array, Floats]:
     """Upper bounds on `start @ rows`, and the multipliers that prove them."""
     dual = Dual(found, rows, start, lambda values: np.asarray(values, dtype=np.float32))
-    p = stated(dual.improve(dual.begin(), _STEPS, 0.0)[1].p)
+    p = rounded_multipliers(dual.improve(dual.begin(), _STEPS, 0.0)[1].p, np.float32)
     parts = [block.part for block in dual.blocks]
     return upper_bounds(found, rows, start, lambda k, a: p[:, parts[k]].astype(np.float64)), p

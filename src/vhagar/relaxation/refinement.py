@@ -77,14 +77,14 @@ class StatedChoice:
 
     def __call__(self, layer: int, a: Array, b: Array) -> tuple[Array, Array]:
         on, undecided = self._hexagons[layer].on, self.undecided[layer]
-        p, q = (as_numbers(part, np.float32) for part in self._choice(layer, a, b))
+        p, q = (rounded_multipliers(part, np.float32) for part in self._choice(layer, a, b))
         self.below[layer] = p[:, undecided], q[:, undecided]
         off = ~on & ~undecided
         return np.where(on, a, np.where(off, 0.0, p)), np.where(on, b, np.where(off, 0.0, q))
 
 
-def as_numbers(values: Array, kind: Any) -> NDArray[Any]:
-    """Values rounded to a floating-point type; 0, a valid multiplier, where that is not finite."""
+def rounded_multipliers(values: Array, kind: Any) -> NDArray[Any]:
+    """Round multipliers to a floating-point type; 0, as valid as any, where one is not finite."""
     with np.errstate(over="ignore"):
         rounded = values.astype(kind)
     return np.where(np.isfinite(rounded), rounded, kind(0))

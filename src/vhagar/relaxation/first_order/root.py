@@ -16,7 +16,7 @@ from vhagar.relaxation.first_order.objective import ConfidenceObjective
 from vhagar.relaxation.first_order.torch_layers import torch_stages
 from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.refinement import as_numbers
+from vhagar.relaxation.refinement import rounded_multipliers
 from vhagar.relaxation.starts import ClassMultipliers, outward, score_size
 from vhagar.relaxation.twin_dual import Choice
 from vhagar.runtime.devices import require_torch
@@ -107,7 +107,7 @@ class _Stated:
         h = self._hexagons[layer]
         on, undecided = h.on, h.undecided
         equal, pairs = undecided & h.equal, undecided & ~h.equal
-        p, q = (as_numbers(part, np.float64) for part in self._choice(layer, a, b))
+        p, q = (rounded_multipliers(part, np.float64) for part in self._choice(layer, a, b))
         p = np.where(on, a, np.where(equal, p + q, np.where(pairs, p, 0.0)))
         q = np.where(on, b, np.where(pairs, q, 0.0))
         self._layers[layer] = p[:, pairs], q[:, pairs], p[:, equal]

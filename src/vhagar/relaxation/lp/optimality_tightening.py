@@ -22,7 +22,7 @@ from vhagar.relaxation.hexagon import Hexagons
 from vhagar.relaxation.layerwise import SideProofs, Tightening, TwinBounds
 from vhagar.relaxation.lp.decisions import Decision
 from vhagar.relaxation.lp.region_model import RegionModel
-from vhagar.relaxation.refinement import as_numbers
+from vhagar.relaxation.refinement import rounded_multipliers
 from vhagar.relaxation.starts import hexagon_directions, hexagons_of, maxima_of
 from vhagar.relaxation.twin_dual import Added, Allowed
 from vhagar.solver.lp_answer import LpAnswer
@@ -60,7 +60,7 @@ def tightened(
         return None, iterations
     places = [places[k] for k in solved]
     numbers = np.array([duals[k] for k in solved])
-    rounded = as_numbers(numbers, np.float32).astype(np.float64)
+    rounded = rounded_multipliers(numbers, np.float32).astype(np.float64)
     values = side_bounds(region_model, places, rounded, level, allowed)
     return _with_sides(region_model, decisions, level, places, rounded, values), iterations
 

@@ -114,8 +114,7 @@ class ScalingSearch:
         i, j = pair
         matrix, vectors = self._matrices[pair], self._vectors[pair]
         before = self._input_logs[j - 1] if i == 0 else self._logs[i - 1]
-        left = np.exp(self._logs[j - 1]).astype(np.float32)[:, None]
-        right = np.exp(-before).astype(np.float32)[:, None]
+        left, right = _exp32(self._logs[j - 1])[:, None], _exp32(-before)[:, None]
         turned = matrix.shape[0] < matrix.shape[1]
         if turned:  # iterate on the smaller side
             matrix, left, right = matrix.T, right, left
