@@ -24,6 +24,7 @@ from vhagar.perturbation.domain import UNDERFLOW
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.quick_multipliers import TIE
 from vhagar.relaxation.refinement import rounded_multipliers
+from vhagar.relaxation.twin_dual import unit
 
 # A dense array, or a sparse matrix of scipy, which has no static type.
 Matrix = Any
@@ -150,7 +151,7 @@ def upper_bounds(
     total = constant + compact.versions.support(a)
     terms = start.shape[1] + sum(len(block.neurons) + 1 for block in compact.blocks)
     # Each coefficient and each constant is a sum of `terms` terms, in some order.
-    room = unit(2 * terms + 64) * (weight + abs(constant))
+    room = unit(2 * terms + 64, constant) * (weight + abs(constant))
     room = room + UNDERFLOW * terms * (1 + compact.magnitude.sum())
     found = np.nextafter(total + 1.01 * (room + error) + 8 * HALF_ULP * abs(total), np.inf)
     return np.where(np.isnan(found), np.inf, found)
@@ -210,8 +211,3 @@ def offsets(block: Block, a: Array, p: Array, signs: NDArray[np.int8] | None = N
         at_low = np.where(signs > 0, 0.0, at_low)
         at_high = np.where(signs < 0, 0.0, at_high)
     return np.asarray(np.maximum(np.maximum(at_low, at_high), 0.0))
-
-
-def unit(terms: int) -> float:
-    """A bound on the relative rounding error of a sum of that many terms, with some slack."""
-    return 1.05 * HALF_ULP * (terms + 4)

@@ -19,7 +19,6 @@ from vhagar.local.compact import (
     Rows,
     crown,
     dense,
-    unit,
     upper_bounds,
 )
 from vhagar.local.tightening import BATCH_ENTRIES, tighten
@@ -28,6 +27,7 @@ from vhagar.network import AbstractLinear, Affine, Network, Relu
 from vhagar.perturbation.domain import UNDERFLOW
 from vhagar.relaxation.interval import middle_and_radius
 from vhagar.relaxation.stages import stages_of
+from vhagar.relaxation.twin_dual import unit
 
 # Matrices with at least this share of nonzero entries are stored as dense arrays.
 _FULL = 0.25
@@ -168,7 +168,8 @@ def through_layer(layer: AbstractLinear, entering: Rows, magnitude: float) -> Ro
     wide = layer.absolute
     reach, error = wide.times(np.stack([entering.size, entering.error])) * (1 + 2.0**-20)
     size = (reach + abs(layer.flat_bias)) * (1 + 2.0**-20)
-    rounding = unit(layer.fan_in + 8) * size + UNDERFLOW * (layer.fan_in + 1) * (1 + magnitude)
+    lost = UNDERFLOW * (layer.fan_in + 1) * (1 + magnitude)
+    rounding = unit(layer.fan_in + 8, size) * size + lost
     return Rows(weight, bias, error + rounding, size)
 
 
@@ -211,5 +212,5 @@ def interval_of(rows: Rows, low: Array, high: Array) -> tuple[Array, Array]:
     middle, radius = middle_and_radius(low, high)
     centre = rows.weight @ middle + rows.bias
     spread = abs(rows.weight) @ radius
-    room = rows.error + unit(2 * len(low) + 16) * (rows.size + spread)
+    room = rows.error + unit(2 * len(low) + 16, low) * (rows.size + spread)
     return centre - spread - room, centre + spread + room
