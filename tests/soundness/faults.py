@@ -148,8 +148,8 @@ RELAXATION = {
     ),
     "the confidence of another class as the first bound": _one(
         "vhagar.verify",
-        "box, problem.source)",
-        "box, (problem.source + 1) % 3)",
+        "Bounds.over(problem.domain), problem.source)",
+        "Bounds.over(problem.domain), (problem.source + 1) % 3)",
         232,
     ),
     "refined by the value that the steps estimated": _one(
