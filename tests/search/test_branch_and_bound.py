@@ -398,13 +398,13 @@ def test_quick_bounds_by_slopes_do_not_keep_workers_waiting(
 ) -> None:
     """Bounds that take less time than a look at the messages, as if there were no end of them."""
     ready: list[int] = []
-    is_ready = search_pool.SearchPool.is_ready
+    mark_ready = search_pool.SearchPool.mark_ready
 
     def counted(pool: search_pool.SearchPool, name: int) -> None:
         ready.append(name)
-        is_ready(pool, name)
+        mark_ready(pool, name)
 
-    monkeypatch.setattr(search_pool.SearchPool, "is_ready", counted)
+    monkeypatch.setattr(search_pool.SearchPool, "mark_ready", counted)
     monkeypatch.setattr(NodeSearch, "_bound_by_slopes", lambda *_: True)
     monkeypatch.setattr(size, "_SMALL_PRODUCT", 0)
     verify(
