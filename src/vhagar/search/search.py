@@ -175,8 +175,7 @@ class Search:
             self._frontiers.put_back(HERE, done)
 
     def _meanwhile(self, work: Callable[[], Found], deadline: Deadline) -> Found | None:
-        """Run `work` and return its result, or None out of time; take the attack's messages
-        meanwhile."""
+        """What `work` returns, None if time runs out; the attack's messages are taken meanwhile."""
 
         def listen() -> bool:
             # Halving depends on the clock, so it is left out where results must be reproducible.
@@ -205,7 +204,7 @@ class Search:
         return lambda: deadline.passed or self._stopped.is_set()
 
     def _can_import_torch(self, deadline: Deadline) -> bool:
-        """Whether torch is imported already, or can be in time on a machine as busy as so far."""
+        """Whether torch is there or can be imported in time, on a machine as busy as so far."""
         return "torch" in sys.modules or deadline.left > _IMPORT_SECONDS / self._core_share()
 
     def _core_share(self) -> float:
