@@ -74,7 +74,22 @@ class WorkLimit:
         return time.process_time() > self._work or self._latest.passed
 
 
+class Pace:
+    """How fast this thread gets on, from its creation, on cores that others may use, too."""
+
+    def __init__(self) -> None:
+        self._wall, self._work = time.monotonic(), time.thread_time()
+
+    @property
+    def slowness(self) -> float:
+        """How many times as long as on a core of its own everything has taken; at least 1."""
+        wall, work = time.monotonic() - self._wall, time.thread_time() - self._work
+        return max(wall / work, 1.0) if work > _LITTLE_WORK else 1.0
+
+
 NEVER = Deadline()
+# Seconds of work from which on the pace tells something.
+_LITTLE_WORK = 0.02
 
 
 def check_timeout(timeout: float | None) -> None:
