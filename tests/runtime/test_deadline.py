@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from vhagar.runtime.deadline import NEVER, Deadline, OutOfTime, Pace, WorkLimit
+from vhagar.runtime.deadline import NEVER, CoreShare, Deadline, OutOfTime, WorkLimit
 
 
 def test_without_a_limit_there_is_always_time() -> None:
@@ -64,15 +64,14 @@ def test_a_limit_of_work_waits_for_work_but_not_forever(monkeypatch: pytest.Monk
     assert limit.passed
 
 
-def test_the_pace_is_that_of_a_core_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    work, now = time.thread_time(), time.monotonic()
-    monkeypatch.setattr(time, "thread_time", lambda: work)
+def test_the_share_of_a_core_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, now = time.process_time(), time.monotonic()
+    monkeypatch.setattr(time, "process_time", lambda: work)
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    pace = Pace()
-    assert pace.slowness == 1.0
+    share = CoreShare()
+    assert share() == 1.0  # nothing is known yet
     monkeypatch.setattr(time, "monotonic", lambda: now + 6.0)
-    assert pace.slowness == 1.0  # nothing was done, so nothing is known
-    monkeypatch.setattr(time, "thread_time", lambda: work + 2.0)
-    assert pace.slowness == pytest.approx(3.0)
-    monkeypatch.setattr(time, "thread_time", lambda: work + 6.1)
-    assert pace.slowness == 1.0
+    assert share() == 0.1  # the least to reckon with
+    for worked, expected in ((2.0, 1 / 3), (6.0, 1.0), (9.0, 1.0)):  # more with several threads
+        monkeypatch.setattr(time, "process_time", lambda worked=worked: work + worked)
+        assert share() == pytest.approx(expected)

@@ -30,7 +30,7 @@ from vhagar.attack.starts import checked_dataset, dimmed, hyper_input, more_star
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
-from vhagar.runtime.deadline import Deadline, OutOfTime, Pace
+from vhagar.runtime.deadline import CoreShare, Deadline, OutOfTime
 from vhagar.runtime.devices import require_torch, torch_is_imported
 
 # Regions of networks with more multiplications take too long before there has been an ascent.
@@ -109,7 +109,7 @@ class _Rounds:
         self._problem = reduced.problem
         self._deadline, self._should_stop = deadline, should_stop
         self._options = options
-        self._pace = Pace()
+        self._core_share = CoreShare()
         self._dataset = dataset
         self._rng = np.random.default_rng(options.seed)
         self._incumbents = Incumbents(reduced, on_attack)
@@ -122,7 +122,7 @@ class _Rounds:
     @cached_property
     def _batch(self) -> Batch:
         """The batch, created on first use because torch takes a second to import."""
-        if not torch_is_imported() and self._deadline.left < _IMPORT * self._pace.slowness:
+        if not torch_is_imported() and self._deadline.left < _IMPORT / self._core_share():
             raise OutOfTime  # nothing ends an import in the middle
         return batch_for(self._problem, self._options, self._check)
 

@@ -74,22 +74,24 @@ class WorkLimit:
         return time.process_time() > self._work or self._latest.passed
 
 
-class Pace:
-    """How fast this thread gets on, from its creation, on cores that others may use, too."""
+class CoreShare:
+    """The share of a core that this process has had since the creation, on a busy machine."""
 
     def __init__(self) -> None:
-        self._wall, self._work = time.monotonic(), time.thread_time()
+        self._begun, self._worked = time.monotonic(), time.process_time()
 
-    @property
-    def slowness(self) -> float:
-        """How many times as long as on a core of its own everything has taken; at least 1."""
-        wall, work = time.monotonic() - self._wall, time.thread_time() - self._work
-        return max(wall / work, 1.0) if work > _LITTLE_WORK else 1.0
+    def __call__(self) -> float:
+        seconds = time.monotonic() - self._begun
+        if seconds < _SHORTEST:
+            return 1.0
+        return min(max((time.process_time() - self._worked) / seconds, _LEAST_CORE), 1.0)
 
 
 NEVER = Deadline()
-# Seconds of work from which on the pace tells something.
-_LITTLE_WORK = 0.02
+# The smallest share of a core to reckon with.
+_LEAST_CORE = 0.1
+# Seconds from which on there is something to tell.
+_SHORTEST = 0.05
 
 
 def check_timeout(timeout: float | None) -> None:
