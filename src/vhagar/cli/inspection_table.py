@@ -71,7 +71,9 @@ def _totals(found: Inspection) -> str:
 
 
 def _dataset(facts: DatasetFacts, classes: int) -> str:
-    right = "it has no labels" if facts.accuracy is None else f"accuracy {100 * facts.accuracy:.2f} %"
+    right = (
+        "it has no labels" if facts.accuracy is None else f"accuracy {100 * facts.accuracy:.2f} %"
+    )
     name = facts.class_name or facts.most_frequent
     most = f"{100 * facts.share:.0f} % classified {name}, the most frequent class"
     text = f"dataset {facts.file}\n{_INDENT}{facts.inputs:,} inputs: {right}; {most}"
