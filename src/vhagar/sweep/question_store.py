@@ -20,7 +20,7 @@ def write(
     """Store networks and questions; what is there already stays. Call it within a transaction."""
     conventions = json.loads(db.fact("conventions") or "{}")
     for model in models:
-        conventions[model.fingerprint] = study.conventions_of(model.path)
+        conventions.setdefault(model.fingerprint, study.conventions_of(model.path))
         network = model.network
         shape = json.dumps([int(size) for size in network.input_shape])
         db.execute(
