@@ -11,6 +11,7 @@ import pytest
 from vhagar import Linf, Network, Problem
 from vhagar.errors import InvalidInput
 from vhagar.network import Affine
+from vhagar.problem import classed
 
 SHAPE = (1, 2, 2)
 NETWORK = Network((Affine(np.eye(4), np.zeros(4), SHAPE, (4,)),), SHAPE)
@@ -95,6 +96,21 @@ def test_the_input_range_and_the_clip_reach_the_pieces() -> None:
     (piece,) = problem.pieces
     assert (piece.domain.lower, piece.domain.upper, piece.clip) == (-1.0, 1.0, False)
     assert problem.pieces is problem.pieces
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("3", "class 3"),
+        ("ship", "class ship"),
+        ("classic car", "class classic car"),
+        ("class_1", "class_1"),
+        ("Class 1", "Class 1"),
+        ("class", "class"),
+    ],
+)
+def test_a_class_is_called_one_once(name: str, words: str) -> None:
+    assert classed(name) == words
 
 
 def test_a_problem_travels_to_another_process() -> None:

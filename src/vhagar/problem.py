@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from vhagar.perturbation.maps import AffineMap, fingerprint
 
 if TYPE_CHECKING:
     from torch.nn import Module
+
+# How a name begins that needs no "class" before it.
+_SAYS_CLASS = re.compile(r"class(?![a-z])", re.IGNORECASE)
 
 # A target class; None where nothing is attacked.
 Target = int | None
@@ -115,7 +119,7 @@ class Problem:
             raise InvalidInput("give at least one target class, or None for all others")
         if self.source in checked:
             raise InvalidInput(
-                f"class {self.source_name} is both source and target; a target must be another "
+                f"{classed(self.source_name)} is both source and target; a target must be another "
                 "class"
             )
         return tuple(checked)
@@ -160,10 +164,10 @@ class Problem:
         """The question in a few words: `mnist_conv1, occlusion(14,14,3), class 2 to 3`."""
         name, over = self.network.name, "" if self.domain.whole else f", over {self.domain}"
         if self.perturbation is None:
-            return f"{name}, maximal confidence in class {self.source_name}{over}"
+            return f"{name}, maximal confidence in {classed(self.source_name)}{over}"
         targets = "any other" if self.all_others else self.target_names
         unclipped = "" if self.clip else " unclipped"
-        asked = f"{self.perturbation.shown}{unclipped}, class {self.source_name} to {targets}"
+        asked = f"{self.perturbation.shown}{unclipped}, {classed(self.source_name)} to {targets}"
         return f"{name}, {asked}{over}"
 
     def __repr__(self) -> str:
@@ -220,6 +224,11 @@ def listed(labels: Sequence[int | str], word: str) -> str:
     if len(labels) == 1:
         return str(labels[0])
     return f"{', '.join(map(str, labels[:-1]))} {word} {labels[-1]}"
+
+
+def classed(name: str) -> str:
+    """`class 3`; a name such as `class_1` says already what it is."""
+    return name if _SAYS_CLASS.match(name) else f"class {name}"
 
 
 def class_number(network: Network, domain: Domain, label: int | str, what: str) -> int:

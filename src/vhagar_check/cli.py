@@ -127,11 +127,7 @@ def in_words(verdict: Verdict) -> str:
         if verdict.lower > 0:
             lines.append(f"- One input has at least {verdict.lower!r}.")
     else:
-        lines += [
-            f"- Every input that the network puts into class {source}",
-            f"  with a confidence above {verdict.upper!r} stays out of",
-            f"  {_targets(verdict)} under {_perturbation(verdict)} ({verdict.clipping}).",
-        ]
+        lines += _robust_above(verdict)
         if verdict.recorded is not None:
             lines += _recorded(verdict.recorded)
         if verdict.lower > 0:
@@ -147,6 +143,22 @@ def in_words(verdict: Verdict) -> str:
         "that computes in float32 can differ from them by its rounding.",
     ]
     return "\n".join(lines)
+
+
+def _robust_above(verdict: Verdict) -> list[str]:
+    """State the bound; if there are several targets, that of each of them on a line of its own."""
+    targets = sorted(target for target in verdict.uppers if target is not None)
+    several = len(targets) > 1
+    where = "each of these classes" if several else f"class {targets[0]}"
+    lines = [
+        f"- Every input that the network puts into class {verdict.source}",
+        f"  with a confidence above {verdict.upper!r} stays out of",
+        f"  {where} under {_perturbation(verdict)} ({verdict.clipping}){',' if several else '.'}",
+    ]
+    if several:
+        each = [f"    class {target} above {_short(verdict.uppers[target])}" for target in targets]
+        lines += ["  and of a single one above its own bound:", ",\n".join(each) + "."]
+    return lines
 
 
 def _about_image(verdict: Verdict) -> list[str]:
@@ -210,14 +222,6 @@ def _domain(verdict: Verdict) -> list[str]:
     if len(narrowed) <= _MOST_LISTED:
         lines += [f"  Entry {k} is from {float(low[k])!r} to {float(high[k])!r}." for k in narrowed]
     return lines
-
-
-def _targets(verdict: Verdict) -> str:
-    targets = sorted(target for target in verdict.uppers if target is not None)
-    if len(targets) == 1:
-        return f"class {targets[0]}"
-    each = ", ".join(f"{target} above {_short(verdict.uppers[target])}" for target in targets)
-    return f"each of these classes ({each})"
 
 
 def _perturbation(verdict: Verdict) -> str:

@@ -14,6 +14,7 @@ from vhagar import Network, Problem
 from vhagar.attack import images
 from vhagar.attack import run as running
 from vhagar.attack.ascent import Solutions, ascend
+from vhagar.attack.batch import Batch, batch_for
 from vhagar.attack.hints import NO_HINT
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
@@ -202,6 +203,46 @@ def test_it_stops_when_told(corner: Problem) -> None:
     assert 0 < found.lower <= 4.0
     ended = attack(corner, options=forever, timeout=0.0)
     assert ended.rounds == 1
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_an_import_that_would_outlast_the_attack_is_not_begun(
+    imported: bool, corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing ends it in the middle; the first attack needs no torch."""
+    built: list[Batch] = []
+
+    def noted(*given: Any) -> Batch:
+        built.append(batch_for(*given))
+        return built[-1]
+
+    monkeypatch.setattr(running, "batch_for", noted)
+    monkeypatch.setattr(running, "torch_is_imported", lambda: imported)
+    monkeypatch.setattr(running, "_IMPORT", 2e9)
+    asked = itertools.count()
+    options = replace(_SMALL, rounds=None, regions=False)
+    found = attack(corner, options=options, should_stop=lambda: next(asked) > 2000, timeout=1e9)
+    assert found.lower > 0
+    assert bool(built) == imported
+    # Without a timeout there is time for everything.
+    built.clear()
+    assert attack(corner, options=_SMALL).lower > 0
+    assert built
+
+
+def test_an_ascent_ends_while_it_looks_for_starts(
+    corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: Any) -> Solutions:
+        raise AssertionError("it was to end before")
+
+    monkeypatch.setattr(running, "ascend", none)
+    for steps in (1, 5, 30, 60):
+        asked = itertools.count()
+        options = replace(_SMALL, inputs=300)
+        found = attack(corner, options=options, should_stop=lambda: next(asked) >= steps)  # noqa: B023
+        assert next(asked) <= steps + 3
+        assert found.rounds == 1
 
 
 def test_suggestions_are_taken_up_once_checked(corner: Problem) -> None:

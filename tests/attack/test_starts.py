@@ -11,11 +11,33 @@ from vhagar.attack.model import TorchNetwork
 from vhagar.attack.starts import checked_dataset, dimmed, grown, hyper_input, more_starts
 from vhagar.errors import InvalidInput
 from vhagar.network import confidence
+from vhagar.runtime.deadline import Deadline, OutOfTime
 from vhagar.runtime.devices import torch_device
 
 
 def _model(problem: Problem) -> TorchNetwork:
     return TorchNetwork(problem.network, torch_device("cpu"), double=True)
+
+
+def test_starts_end_when_there_is_no_time(corner: Problem) -> None:
+    """Every step of theirs asks, because one of a large network takes a tenth of a second."""
+    model, rng = _model(corner), np.random.default_rng(0)
+    starts = rng.uniform(size=(40, 16))
+    asked: list[int] = []
+
+    def make() -> None:
+        hyper_input(corner, model, np.zeros((3000, 16)), 10, rng, lambda: asked.append(0))
+        more_starts(corner, model, starts, np.zeros((0, 16)), rng, lambda: asked.append(1))
+
+    make()
+    assert asked.count(0) > 4
+    assert asked.count(1) == 3 * 20
+    with pytest.raises(OutOfTime):
+        hyper_input(corner, model, starts, 10, rng, Deadline(0.0).check)
+    with pytest.raises(OutOfTime):
+        more_starts(corner, model, starts, starts, rng, Deadline(0.0).check)
+    with pytest.raises(OutOfTime):
+        grown(corner, model, 3, rng, Deadline(0.0).check)
 
 
 def test_confidences_in_uniform_steps(corner: Problem) -> None:

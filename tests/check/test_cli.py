@@ -76,6 +76,17 @@ def test_the_whole_verdict() -> None:
     assert in_words(PLAIN) == str(PLAIN) == WHOLE
 
 
+def test_lines_stay_short_with_many_targets() -> None:
+    """Each target is on a line of its own, so that no bound is lost in a terminal."""
+    uppers = {target: 1.0 + target / 7 for target in range(1, 100)}
+    lines = in_words(replace(PLAIN, uppers=uppers)).splitlines()
+    assert max(map(len, lines)) <= 90
+    assert [line for line in lines if line.startswith("    class ")] == [
+        f"    class {target} above {upper!r}{'.' if target == 99 else ','}"
+        for target, upper in uppers.items()
+    ]
+
+
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
@@ -111,7 +122,11 @@ def test_the_inputs(shape: tuple[int, ...], words: str) -> None:
         ),
         (
             {"uppers": {2: math.inf, 1: 2.5}},
-            [kept_out(of="each of these classes (1 above 2.5, 2 above nothing)"), pushed()],
+            [
+                f"{kept_out(of='each of these classes')[:-1]}, and of a single one above its own "
+                "bound: class 1 above 2.5, class 2 above nothing.",
+                pushed(),
+            ],
         ),
         (
             {"lowers": {1: 0.25, 2: 0.5}, "ties": {2}},

@@ -227,6 +227,17 @@ def test_figures_do_not_replace_their_store(
 
 
 @pytest.mark.subprocess
+def test_a_file_in_place_of_the_figures_folder_is_seen_before_the_page_is_written(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("figs").write_text("mine")
+    assert main(["report", str(store), "-o", "page.html", "--figures", "figs"]) == 2
+    assert "figs is no folder, but a file" in capsys.readouterr().err
+    assert Path("figs").read_text() == "mine"
+    assert not Path("page.html").exists()
+
+
+@pytest.mark.subprocess
 @pytest.mark.parametrize(
     "words",
     [

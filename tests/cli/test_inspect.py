@@ -198,7 +198,7 @@ def test_the_accuracy_on_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixtur
     words = ["inspect", str(path), "--dataset", str(tmp_path / "data.npz")]
     assert main([*words, "--json", str(tmp_path / "out.json")]) == 0
     # All scores are equal, so that every input is of class 0.
-    assert "600 inputs: accuracy 25.00%; 100% classified 0" in capsys.readouterr().out
+    assert "600 inputs: accuracy 25.00 %; 100 % classified 0" in capsys.readouterr().out
     written = json.loads((tmp_path / "out.json").read_text())["dataset"]
     assert (written["accuracy"], written["share"], written["inputs"]) == (0.25, 1.0, 600)
     assert written["labels"] == [0, 3]

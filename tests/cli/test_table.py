@@ -76,7 +76,7 @@ def _inside(folder: Path, x: Sequence[float]) -> bool:
 
 def test_accuracy_on_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", "model.onnx", "--domain", "all.toml", "--dataset", "rows.csv"]) == 0
-    assert "30 inputs: accuracy 100.00%" in capsys.readouterr().out
+    assert "30 inputs: accuracy 100.00 %" in capsys.readouterr().out
 
 
 def test_a_bound_with_its_proof_and_coverage(

@@ -57,9 +57,9 @@ FORMS = [
 # What is written, and the words that the error must contain.
 REFUSED = [
     ("linf(0)", "positive number"),
-    ("linf(-0.1)", "low <= high"),
-    ("linf([0.1,0.2])", "[0,e]"),
-    ("linf(1.5)", "[0,1]"),
+    ("linf(-0.1)", "must be a positive number e or an interval [0,e], not -0.1"),
+    ("linf([0.1,0.2])", "an interval [0,e], not [0.1,0.2]"),
+    ("linf(1.5)", "the limit of linf must lie in [0,1], not 1.5"),
     ("linf(nan)", "'nan'"),
     ("linf(inf)", "'inf'"),
     ("linf(1e999)", "finite"),
@@ -86,7 +86,7 @@ REFUSED = [
     ("occlusion(1,,1)", "cannot read"),
     ("occlusion(a,1,1)", "'a,1,1'"),
     ("patch([0,0.1],27,1,3)", "at most 2"),
-    ("patch([0,2],1,1,3)", "[0,1]"),
+    ("patch([0,2],1,1,3)", "[0,1], not 2"),
     ("patch([0,0],1,1,3)", "positive number"),
     ("patch([0,0.1],1,1,1.5)", "whole numbers"),
     ("patch(0.1)", "patch([0,e],i,j,w)"),

@@ -75,7 +75,7 @@ def test_a_comparison_that_proves_nothing_says_so(
 ) -> None:
     study = make_study(make_entry({1: (0.0, 9.0)}), make_entry({1: (0.0, 8.0)}, network="two"))
     found = compare_sides(*(Side(name, PRINTS[name], study) for name in ("one", "two")))
-    assert found.conclusion == "Of 1 pairs of classes, none tells the two apart yet."
+    assert found.conclusion == "Of 1 pair of classes, none tells the two apart yet."
 
 
 def test_the_other_way_round_is_the_mirror_image(sides: tuple[Side, Side]) -> None:

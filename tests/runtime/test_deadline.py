@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from vhagar.runtime.deadline import NEVER, Deadline, OutOfTime, WorkLimit
+from vhagar.runtime.deadline import NEVER, CoreShare, Deadline, OutOfTime, WorkLimit
 
 
 def test_without_a_limit_there_is_always_time() -> None:
@@ -62,3 +62,16 @@ def test_a_limit_of_work_waits_for_work_but_not_forever(monkeypatch: pytest.Monk
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(time, "process_time", lambda: work + 2.1)
     assert limit.passed
+
+
+def test_the_share_of_a_core_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, now = time.process_time(), time.monotonic()
+    monkeypatch.setattr(time, "process_time", lambda: work)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    share = CoreShare()
+    assert share() == 1.0  # nothing is known yet
+    monkeypatch.setattr(time, "monotonic", lambda: now + 6.0)
+    assert share() == 0.1  # the least to reckon with
+    for worked, expected in ((2.0, 1 / 3), (6.0, 1.0), (9.0, 1.0)):  # more with several threads
+        monkeypatch.setattr(time, "process_time", lambda worked=worked: work + worked)
+        assert share() == pytest.approx(expected)

@@ -15,7 +15,7 @@ from vhagar import Bab, Problem, Status, verify
 from vhagar.attack.options import AttackOptions
 from vhagar.network import Affine, Convolution, Network, Relu
 from vhagar.result import BoundKind
-from vhagar.runtime.deadline import Deadline
+from vhagar.runtime.deadline import CoreShare, Deadline
 from vhagar.search.bounders import first_order
 from vhagar.search.bounders.first_bounds import BoundMethod, RootBounder
 from vhagar.search.branch_and_bound import FirstOrder
@@ -119,7 +119,7 @@ def test_the_ceiling_has_as_much_work_on_a_busy_machine(
 ) -> None:
     """Otherwise the largest confidence alone had a better bound than any question about it."""
     monkeypatch.setattr(SearchInRounds, "_bound_in_rounds", lambda *_: None)
-    monkeypatch.setattr(SearchInRounds, "_core_share", lambda _: share)
+    monkeypatch.setattr(CoreShare, "__call__", lambda _: share)
     given: list[float] = []
     monkeypatch.setattr(
         SearchInRounds, "bound_ceiling", lambda _, method, deadline, share: given.append(share)

@@ -41,7 +41,9 @@ def test_the_nearest_input_stands_beside_a_witness(model: str, tmp_path: Path) -
     figure = witness_figure(entry)
     assert figure is not None
     assert [heading for heading, _ in figure.pictures()][-1] == "nearest data"
-    assert f"input {entry.neighbour.row}, label" in figure.draw().svg()
+    drawn = figure.draw().svg()
+    assert f"input {entry.neighbour.row}, label" in drawn
+    assert f"differs by {100 * entry.neighbour.distance:.3g} %" in drawn  # as in a terminal
     assert "beside the nearest input of the data set" in page(study)
 
 

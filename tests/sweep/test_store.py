@@ -399,9 +399,15 @@ def test_a_study_that_is_written_again_keeps_what_is_known(
     (model,) = load_models(pairs)
     renamed = replace(model, network=replace(model.network, name="another name"))
     asked = [question for _, question in store.problems()]
-    store.write_study(pairs, [renamed], asked[::-1])
+    assert store.plain("conventions") == {model.fingerprint: {}}
+    another = replace(model, fingerprint="another")
+    store.write_study(replace(pairs, mean=(0.5,)), [renamed, another], asked[::-1])
+    # Those of a network belong to its path, and that stays, too.
+    expected = {model.fingerprint: {}, "another": {"mean": [0.5]}}
+    assert store.plain("conventions") == expected
     assert store.interval(1) == (2.0, 8.0)
-    assert [tuple(row) for row in store.rows("networks")] == [tuple(row) for row in before]
+    kept = [row for row in store.rows("networks") if row["fingerprint"] != "another"]
+    assert [tuple(row) for row in kept] == [tuple(row) for row in before]
     # The same problems, in the order in which they are asked now.
     assert [number for number, _ in store.problems()] == list(range(12, 0, -1))
     claimed = store.claim()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,6 +19,7 @@ from vhagar.network import read_onnx, write_onnx
 from vhagar.perturbation import Domain
 from vhagar.report.problems import reproduction
 from vhagar.report.reading import read_store
+from vhagar.sweep import study as study_module
 from vhagar.sweep.grid import Grid
 from vhagar.sweep.runner import open_study, run_sweep
 from vhagar.sweep.settings import Settings
@@ -72,7 +74,7 @@ def test_what_is_refused_is_in_no_store(model: str, tmp_path: Path, resumed: boo
     )
     if resumed:
         open_study(plain, path)[0].close()
-    certified = Settings(certificates=tmp_path / "proofs")
+    certified = Settings(certificates=tmp_path / "new" / "proofs")
     for study, settings, message in (
         (replace(plain, networks=(two,)), certified, "save it as one file"),
         (replace(plain, dataset=str(tmp_path / "wide.npz")), Settings(), "one array of inputs"),
@@ -80,6 +82,7 @@ def test_what_is_refused_is_in_no_store(model: str, tmp_path: Path, resumed: boo
         with pytest.raises(InvalidInput, match=message):
             run_sweep(study, path, resume=resumed, settings=settings)
         assert path.exists() == resumed
+        assert not (tmp_path / "new").exists()
         if resumed:
             with Store(path) as store:
                 assert store.study() == plain
@@ -279,20 +282,33 @@ def test_a_file_has_one_layout() -> None:
     assert Study(files, asked, layout=("chw", "hwc", "chw")).layouts == ("chw", "hwc", "chw")
 
 
-def test_a_layout_is_that_of_earlier_networks_too(model: str, tmp_path: Path) -> None:
-    """A resumed study may be about others; what one file is read as, all are."""
+def test_a_command_keeps_the_conventions_of_earlier_networks(model: str, tmp_path: Path) -> None:
+    """A resumed study may be about other networks, which take images in other ways."""
     other = tmp_path / "other.onnx"
     write_onnx(small_network(4), other)
     study = Study((model,), ("linf(0.1)",), sources=(0,), layout="chw")
     open_study(study, tmp_path / "s.db")[0].close()
-    open_study(replace(study, networks=(str(other),)), tmp_path / "s.db", resume=True)[0].close()
+    later = replace(study, networks=(str(other),), layout=None, mean=(0.5,))
+    open_study(later, tmp_path / "s.db", resume=True)[0].close()
     data = read_store(tmp_path / "s.db")
-    assert {entry.group.network for entry in data.entries} == {"small", "other"}
-    assert all("--layout=chw" in reproduction(entry, data) for entry in data.entries)
+    assert {facts.name: facts.conventions for facts in data.networks} == {
+        "small": ("--layout=chw",),
+        "other": ("--mean=0.5",),
+    }
+    for entry in data.entries:
+        own = entry.group.network == "small"
+        assert ("--layout=chw" in reproduction(entry, data)) == own
+        assert ("--mean=0.5" in reproduction(entry, data)) != own
 
 
 def test_a_study_has_all_conventions_of_a_command() -> None:
-    assert set(CONVENTIONS) <= {field.name for field in fields(Study)}
+    assert CONVENTIONS == study_module.CONVENTIONS
+    given: dict[str, Any] = {"image_shape": (1, 2, 2), "mean": (0.0,), "std": (1.0,)}
+    given |= {"output": "scores", "threshold": 0.0, "argmin": True}
+    study = Study(("a.onnx", "b.onnx"), ("linf(0.1)",), layout=("chw", "hwc"), **given)
+    assert study.conventions_of("b.onnx") == given | {"layout": "hwc"}
+    assert set(study.conventions_of("b.onnx")) == set(CONVENTIONS)
+    assert Study(("a.onnx",), ("linf(0.1)",)).conventions_of("a.onnx") == {}
 
 
 def test_the_smallest_output_may_win(model: str, tmp_path: Path) -> None:

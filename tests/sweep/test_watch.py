@@ -33,7 +33,7 @@ def _state(done: int, running: int = 1, left: float | None = None) -> SweepState
 
 def test_a_question_in_a_few_words() -> None:
     assert words(PAIR, NAMES) == "net, linf(0.1), 2 to 3"
-    assert words(Question("f", "linf(0.1)", 2, (1, 3)), NAMES) == "net, linf(0.1), 2 to any of 2"
+    assert words(Question("f", "linf(0.1)", 2, (1, 3)), NAMES) == "net, linf(0.1), 2 to any other"
     assert words(Question("f", None, 2, ()), NAMES) == "net, confidence in 2"
 
 

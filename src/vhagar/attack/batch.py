@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,9 @@ from vhagar.array_types import Array
 from vhagar.attack.images import torch_piece
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.model import TorchNetwork, torch_confidence
+from vhagar.attack.options import AttackOptions
 from vhagar.problem import Problem
-from vhagar.runtime.devices import Tensor, require_torch
+from vhagar.runtime.devices import Tensor, require_torch, torch_device
 
 # Range of distances of aimed starts from the attack, relative to each variable's range.
 _NEAREST, _FARTHEST = 0.003, 0.3
@@ -31,6 +33,21 @@ class State:
 
     x: Tensor
     parameters: tuple[Tensor, ...]
+
+
+def batch_for(problem: Problem, options: AttackOptions, check: Callable[[], object]) -> Batch:
+    """The batch for all targets and pieces; `check` raises an error once there is no time."""
+    groups = tuple(
+        Group(target, piece_index)
+        for target in problem.search_targets
+        for piece_index in range(len(problem.pieces))
+    )
+    device = torch_device(options.device)
+    check()
+    model = TorchNetwork(problem.network, device, options.double)
+    check()
+    inputs = options.gpu_inputs if device.type == "cuda" else options.inputs
+    return Batch(problem, model, groups, max(inputs // len(groups), 1))
 
 
 class Batch:

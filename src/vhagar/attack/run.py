@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike
 
 from vhagar.array_types import Array
 from vhagar.attack.ascent import Solutions, ascend
-from vhagar.attack.batch import Batch, Group
+from vhagar.attack.batch import Batch, batch_for
 from vhagar.attack.first_attack import first_attack, multiplications
 from vhagar.attack.hints import Hints, hints_of
 from vhagar.attack.incumbents import AttackFound, Incumbents, OnAttack
-from vhagar.attack.model import TorchNetwork
 from vhagar.attack.multi_start import (
     Attempts,
     from_attacks,
@@ -31,13 +30,15 @@ from vhagar.attack.starts import checked_dataset, dimmed, hyper_input, more_star
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
-from vhagar.runtime.deadline import Deadline, OutOfTime
-from vhagar.runtime.devices import require_torch, torch_device
+from vhagar.runtime.deadline import CoreShare, Deadline, OutOfTime
+from vhagar.runtime.devices import require_torch, torch_is_imported
 
 # Regions of networks with more multiplications take too long before there has been an ascent.
 # Measured: the paper's have up to 42,000; mnistfc_256x2 has 270,000, where the first region takes
 # 0.3 s and a relaxation of its neighbours 0.5 s (PERFORMANCE.md).
 _QUICK = 100_000
+# Seconds that importing torch and the first use of it take on a core of its own, and a little more.
+_IMPORT = 1.25
 # Solutions to offer, best first, until the witness check accepts one.
 _MOST_OFFERED = 8
 
@@ -108,6 +109,7 @@ class _Rounds:
         self._problem = reduced.problem
         self._deadline, self._should_stop = deadline, should_stop
         self._options = options
+        self._core_share = CoreShare()
         self._dataset = dataset
         self._rng = np.random.default_rng(options.seed)
         self._incumbents = Incumbents(reduced, on_attack)
@@ -120,17 +122,9 @@ class _Rounds:
     @cached_property
     def _batch(self) -> Batch:
         """The batch, created on first use because torch takes a second to import."""
-        problem, options = self._problem, self._options
-        indices = range(len(problem.pieces))
-        groups = tuple(
-            Group(target, piece_index)
-            for target in problem.search_targets
-            for piece_index in indices
-        )
-        device = torch_device(options.device)
-        model = TorchNetwork(problem.network, device, options.double)
-        inputs = options.gpu_inputs if device.type == "cuda" else options.inputs
-        return Batch(problem, model, groups, max(inputs // len(groups), 1))
+        if not torch_is_imported() and self._deadline.left < _IMPORT / self._core_share():
+            raise OutOfTime  # nothing ends an import in the middle
+        return batch_for(self._problem, self._options, self._check)
 
     def run(self, suggestions: Callable[[], Iterable[Suggestion]]) -> AttackResult:
         rounds = 0
@@ -198,18 +192,22 @@ class _Rounds:
 
         def offer(solutions: Solutions) -> None:
             for target in self._problem.search_targets:
+                if self._should_stop():  # they are offered in the end
+                    return
                 self._offer(start_points(batch, target, solutions))
 
         return offer
 
+    def _check(self) -> None:
+        if self._should_stop():
+            raise OutOfTime
+
     def _ascend(self) -> Solutions:
         """One ascent for all targets and pieces, from new starts."""
-        batch, rng = self._batch, self._rng
-        self._deadline.check()
-        starts = hyper_input(self._problem, batch.model, self._dataset, len(batch), rng)
+        batch, rng, inputs = self._batch, self._rng, self._dataset
+        starts = hyper_input(self._problem, batch.model, inputs, len(batch), rng, self._check)
         if self._options.starts:
-            self._deadline.check()
-            starts = more_starts(self._problem, batch.model, starts, self._dataset, rng)
+            starts = more_starts(self._problem, batch.model, starts, inputs, rng, self._check)
         if self._options.starts and not self._incumbents.best:
             starts = dimmed(starts, self._problem.domain, rng)
         # Deal the sorted starts so that every group gets all levels of confidence.

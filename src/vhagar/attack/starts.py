@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,9 @@ _ASCENDED, _BETWEEN, _GROWN = 0.2, 0.15, 0.15
 # confidence 0.80, and 0.02 one of 1.22.
 LEAK = 0.03
 
+# Raises an error once there is no time left; called every few hundredths of a second.
+Check = Callable[[], object]
+
 
 def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
     """The dataset as flat rows in the domain; no rows without a dataset."""
@@ -60,7 +63,12 @@ def checked_dataset(dataset: ArrayLike | None, domain: Domain) -> Array:
 
 
 def hyper_input(
-    problem: Problem, model: TorchNetwork, dataset: Array, count: int, rng: np.random.Generator
+    problem: Problem,
+    model: TorchNetwork,
+    dataset: Array,
+    count: int,
+    rng: np.random.Generator,
+    check: Check = lambda: None,
 ) -> Array:
     """`count` inputs of the source class at uniform steps in the order of confidence.
 
@@ -73,7 +81,7 @@ def hyper_input(
     if domain.size <= FEW_ENTRIES:
         random = np.concatenate([random, _sampled(domain, rng)])
     inputs = np.concatenate([dataset, random])
-    confidence_in_source = confidences(model, inputs, problem.source)
+    confidence_in_source = confidences(model, inputs, problem.source, check)
     ranked = inputs[np.argsort(-confidence_in_source, kind="stable")]
     classified = int((confidence_in_source > 0).sum())
     if classified <= count:
@@ -103,20 +111,29 @@ def _sampled(domain: Domain, rng: np.random.Generator) -> Array:
     return domain.approached(np.where(rng.uniform(size=shape) < _AT_ENDS, ends, inside))
 
 
-def confidences(model: TorchNetwork, inputs: Array, label: int) -> Array:
+def confidences(
+    model: TorchNetwork, inputs: Array, label: int, check: Check = lambda: None
+) -> Array:
     """Return the confidence of every input in a class, computed chunk by chunk."""
     if not len(inputs):
         return np.zeros(0)
     torch = require_torch()
+    parts = []
     with torch.no_grad():
-        chunks = (inputs[k : k + CHUNK] for k in range(0, len(inputs), CHUNK))
-        parts = [model.scores(model.tensor(part)) for part in chunks]
+        for k in range(0, len(inputs), CHUNK):
+            check()
+            parts.append(model.scores(model.tensor(inputs[k : k + CHUNK])))
     scores: Array = torch.cat(parts).cpu().double().numpy()
     return confidence(scores, label)
 
 
 def more_starts(
-    problem: Problem, model: TorchNetwork, starts: Array, dataset: Array, rng: np.random.Generator
+    problem: Problem,
+    model: TorchNetwork,
+    starts: Array,
+    dataset: Array,
+    rng: np.random.Generator,
+    check: Check = lambda: None,
 ) -> Array:
     """Replace some of the starts by inputs that ascended, class means, mixtures, and grown inputs.
 
@@ -131,7 +148,7 @@ def more_starts(
     chosen = np.array([labels[k % len(labels)] for k in range(ascending)])
     rows = rng.permutation(count)
     growing, rows = rows[ascending + between :][: int(_GROWN * count)], rows[: ascending + between]
-    ascended = _raised(problem, model, starts[rows[:ascending]], chosen)
+    ascended = _raised(problem, model, starts[rows[:ascending]], chosen, check)
     for k, mean in enumerate(_class_means(problem, dataset, labels[:ascending])):
         ascended[k] = ascended[k] if mean is None else mean
     first, second = rng.integers(ascending, size=(2, between))
@@ -141,11 +158,17 @@ def more_starts(
     result = starts.copy()
     result[rows[: len(own)]] = own
     result[rows[ascending:]] = share * ascended[first] + (1 - share) * ascended[second]
-    result[growing] = grown(problem, model, len(growing), rng)
+    result[growing] = grown(problem, model, len(growing), rng, check)
     return result
 
 
-def grown(problem: Problem, model: TorchNetwork, count: int, rng: np.random.Generator) -> Array:
+def grown(
+    problem: Problem,
+    model: TorchNetwork,
+    count: int,
+    rng: np.random.Generator,
+    check: Check = lambda: None,
+) -> Array:
     """Inputs that the network grows by itself: first of the source class, then also of a target.
 
     They start at noise of all strengths, between dark and as bright as it gets. At first ReLUs leak
@@ -161,6 +184,7 @@ def grown(problem: Problem, model: TorchNetwork, count: int, rng: np.random.Gene
     own = rivals * 0 + problem.source
     for second in (own, rivals):
         for k in range(_ASCENT_STEPS):
+            check()
             left = 1 - k / _ASCENT_STEPS
             current.requires_grad_(True)
             scores = model.leaky_scores(current, LEAK * left)
@@ -183,13 +207,16 @@ def _joint_lead(scores: Tensor, first: Tensor, second: Tensor) -> Tensor:
     return both.amin(dim=1) - torch.where(torch.isneginf(others), both.amax(dim=1), others)
 
 
-def _raised(problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np.int64]) -> Array:
+def _raised(
+    problem: Problem, model: TorchNetwork, x: Array, labels: NDArray[np.int64], check: Check
+) -> Array:
     """The inputs after gradient ascent on the confidence in one class each."""
     torch = require_torch()
     domain = problem.domain
     current, chosen = model.tensor(x), model.tensor(labels).long()
     low, high = model.tensor(domain.low), model.tensor(domain.high)
     for k in range(_ASCENT_STEPS):
+        check()
         current.requires_grad_(True)
         total = torch_confidence(model.scores(current), chosen).sum()
         (gradient,) = torch.autograd.grad(total, current)

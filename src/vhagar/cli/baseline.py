@@ -79,21 +79,21 @@ def _add_random(parser: argparse.ArgumentParser) -> None:
     add = groups.section(parser, groups.SEARCH).add_argument
     add(
         "--samples",
-        type=int,
+        type=types.whole,
         default=SAMPLES,
         metavar="N",
         help="number of random inputs (default: %(default)s)",
     )
     add(
         "--spread",
-        type=float,
+        type=types.number,
         default=SPREAD,
         metavar="D",
         help="standard deviation, as a fraction of the input range's width (default: %(default)s)",
     )
     add(
         "--ceiling",
-        type=float,
+        type=types.number,
         metavar="C",
         help="proven bound on the confidence, such as the upper end of `vhagar confidence`; the "
         "half-width is proportional to it (default: by interval arithmetic)",

@@ -80,7 +80,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--cover",
-        type=float,
+        type=types.number,
         default=0.99,
         metavar="P",
         help="share of the held-out half that must be inside (default: %(default)s)",
@@ -108,10 +108,10 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
 def _add_conditions(parser: argparse.ArgumentParser) -> None:
     """Add the options that relate pixels to each other, beside their ranges."""
     add = parser.add_argument
-    add("--components", type=int, metavar="K", help="a zonotope of K principal components")
+    add("--components", type=types.whole, metavar="K", help="a zonotope of K principal components")
     add(
         "--coordinates",
-        type=int,
+        type=types.whole,
         default=0,
         metavar="K",
         help="also ranges for the coordinates along K principal components, as linear rows",

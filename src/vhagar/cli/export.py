@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vhagar.cli import groups, parsed
+from vhagar.cli import groups, parsed, types
 from vhagar.cli.conventions import add_conventions
 
 HELP = "write the question as VNN-LIB and ONNX files for other verifiers"
@@ -31,7 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     question = groups.section(parser, groups.QUESTION)
     groups.add_input_range(question)
     question.add_argument(
-        "--delta", required=True, type=float, metavar="D", help="confidence that is asked about"
+        "--delta",
+        required=True,
+        type=types.number,
+        metavar="D",
+        help="confidence that is asked about",
     )
     add = groups.section(parser, groups.OUTPUT).add_argument
     add("--vnnlib", required=True, type=Path, metavar="FILE", help="output file for the question")

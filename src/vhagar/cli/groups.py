@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from vhagar.cli.types import label, named_labels, seconds, seed, span, workers
+from vhagar.cli.types import label, named_labels, number, seconds, seed, span, whole, workers
 from vhagar.options import DEVICES, EXECUTORS, FORMULATIONS, MIP_PARTS, Options
 
 # Options whose values may begin with a minus sign, which argparse would take for an option.
@@ -167,7 +167,7 @@ def add_engine_name(parser: Any) -> None:
 def add_gap(parser: Any, closed: str = "the interval counts as closed") -> None:
     parser.add_argument(
         "--gap",
-        type=float,
+        type=number,
         default=Options.relative_gap,
         metavar="G",
         help=f"relative gap at which {closed} (default: %(default)s)",
@@ -219,7 +219,7 @@ def add_index(parser: Any) -> None:
     """Add which input of a file is meant."""
     parser.add_argument(
         "--index",
-        type=int,
+        type=whole,
         metavar="N",
         help="index of the input in the file, from 0; of x_train and x_test in the test set",
     )

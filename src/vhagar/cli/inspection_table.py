@@ -71,9 +71,11 @@ def _totals(found: Inspection) -> str:
 
 
 def _dataset(facts: DatasetFacts, classes: int) -> str:
-    right = "it has no labels" if facts.accuracy is None else f"accuracy {facts.accuracy:.2%}"
+    right = (
+        "it has no labels" if facts.accuracy is None else f"accuracy {100 * facts.accuracy:.2f} %"
+    )
     name = facts.class_name or facts.most_frequent
-    most = f"{facts.share:.0%} classified {name}, the most frequent class"
+    most = f"{100 * facts.share:.0f} % classified {name}, the most frequent class"
     text = f"dataset {facts.file}\n{_INDENT}{facts.inputs:,} inputs: {right}; {most}"
     if facts.labels is None or facts.labels[1] < classes:
         return text

@@ -79,7 +79,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     groups.add_timeout(search)
     add(
         "--gap",
-        type=float,
+        type=types.number,
         metavar="G",
         help="relative gap at which the margin counts as known (default: stop at the answer)",
     )

@@ -149,6 +149,10 @@ def _require_command(words: list[str]) -> None:
     raise InvalidInput(f"no command {words[0]!r}; {guess} are {', '.join(COMMANDS)}")
 
 
+# The class that is asked about; where inputs are pushed out of it, it is the source.
+_ALSO_CALLED = {"--source": "--class", "--class": "--source"}
+
+
 def _require_options(parser: argparse.ArgumentParser, words: list[str]) -> None:
     """Name an option that does not exist; argparse would rather ask for those that are missing."""
     for word in words:  # the names of a command and of its part, such as `domain fit`
@@ -165,7 +169,7 @@ def _require_options(parser: argparse.ArgumentParser, words: list[str]) -> None:
         if option not in known:
             from difflib import get_close_matches
 
-            near = get_close_matches(option, known, 1, 0.75)
+            near = get_close_matches(_ALSO_CALLED.get(option, option), known, 1, 0.75)
             guess = f"did you mean {near[0]}? " if near else ""
             raise InvalidInput(
                 f"no option {option}; {guess}`{parser.prog} --help` lists all of them"

@@ -70,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.figures
     files = {} if folder is None else figure_files(study, folder, formats, kinds)
     check_files(arguments, files)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is no folder, but a file; choose another for the figures")
     check_writable(output, arguments.store)
     if arguments.csv is not None:
         check_writable(arguments.csv, arguments.store)

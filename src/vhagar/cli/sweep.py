@@ -96,10 +96,16 @@ def add_questions(group: Any, network: bool = True) -> None:
 
 def _add_work(group: Any) -> None:
     add = group.add_argument
-    add("--jobs", type=int, metavar="N", help="problems at a time (default: one per core)")
-    add("--workers", type=int, default=1, metavar="N", help="processes per problem (default: 1)")
+    add("--jobs", type=types.whole, metavar="N", help="problems at a time (default: one per core)")
+    add(
+        "--workers",
+        type=types.whole,
+        default=1,
+        metavar="N",
+        help="processes per problem (default: 1)",
+    )
     groups.add_executor(group)
-    add("--gpus", type=float, default=0.0, metavar="N", help="GPUs per problem, with Ray")
+    add("--gpus", type=types.number, default=0.0, metavar="N", help="GPUs per problem, with Ray")
     add(
         "--certificates",
         type=Path,

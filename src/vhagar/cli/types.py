@@ -63,6 +63,14 @@ def number(text: str) -> float:
     return value
 
 
+def whole(text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, such as 5") from None
+
+
 def quotient(text: str) -> float:
     """A number such as `0.03`, or a quotient such as `8/255`."""
     above, _, below = text.partition("/")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vhagar.fitting.fit import Fit
 from vhagar.perturbation import Domain
+from vhagar.problem import classed
 from vhagar.result.numbers import counted, share
 
 # Features that a table shows; the rest is counted.
@@ -99,5 +100,5 @@ def coverage_lines(found: Fit) -> list[str]:
     lines = [f"{inside} of {count} held-out inputs ({share(inside, count)} %) are inside"]
     for label, (own, total) in (found.classes or {}).items():
         name = found.domain.class_name(label)
-        lines.append(f"  class {name}: {own} of {total} ({share(own, total)} %)")
+        lines.append(f"  {classed(name)}: {own} of {total} ({share(own, total)} %)")
     return lines

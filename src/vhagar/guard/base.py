@@ -14,6 +14,7 @@ from vhagar.guard.bounds import Bound, one_range
 from vhagar.network import Network
 from vhagar.perturbation import Domain
 from vhagar.perturbation.ranges import interval_text
+from vhagar.problem import classed
 from vhagar.relaxation import Bounds
 from vhagar.relaxation.rounding import FLOAT32, Precision, confidence_error, forward_error
 from vhagar.result.numbers import up
@@ -48,9 +49,9 @@ class Protection:
     def words(self) -> list[str]:
         """What is promised for each class."""
         return self._domain_words + [
-            f"class {self._class(label)}: robust above {up(upper)}"
+            f"{classed(self._class(label))}: robust above {up(upper)}"
             if not missing
-            else f"class {self._class(label)}: never called robust, because nothing is proven "
+            else f"{classed(self._class(label))}: never called robust, because nothing is proven "
             f"about {self._missing(missing)}"
             for label, (upper, missing) in enumerate(zip(self.uppers, self.missing, strict=True))
         ]

@@ -13,6 +13,7 @@ from typing import Any
 from vhagar.local.problem import LocalProblem
 from vhagar.network.network import confidence, plain_conventions
 from vhagar.perturbation.quotients import with_quotients
+from vhagar.problem import classed
 from vhagar.result import Witness
 from vhagar.result.evidence import change_rows
 from vhagar.result.figure import FigureData, input_panel, input_panels
@@ -59,7 +60,7 @@ class LocalResult:
         image = f"the {noun}, classified {everywhere.source_name},"
         if self.witness is not None:
             target = everywhere.class_name(self.witness.target)
-            fate = f"ties with class {target}" if self.witness.tie else f"is classified {target}"
+            fate = f"ties with {classed(target)}" if self.witness.tie else f"is classified {target}"
             return f"Counterexample: a version of {image} {fate} {under}."
         if self.verdict is LocalVerdict.ROBUST:
             stays = "keeps its class" if everywhere.all_others else "stays out of the targets"

@@ -130,7 +130,7 @@ def _weights(layer: AbstractLayer) -> tuple[int, str]:
         return layer.weight.size + layer.bias.size, ""
     if isinstance(layer, SparseAffine):
         share = layer.weight.nnz / math.prod(layer.weight.shape)
-        return int(layer.weight.nnz) + layer.bias.size, f"{share:.2%} of the matrix"
+        return int(layer.weight.nnz) + layer.bias.size, f"{100 * share:.2f} % of the matrix"
     return 0, ""
 
 

@@ -11,16 +11,16 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf_ball import LinfBallPiece
-from vhagar.perturbation.ranges import GivenRange, as_range, number, require_within
+from vhagar.perturbation.ranges import GivenRange, as_range, number, require_within, span_text
 
 
 def limit_of(given: GivenRange, what: str) -> float:
     """The limit `e`, given as `e` or as `[0,e]`."""
-    if isinstance(given, Real):
-        given = (0.0, float(given))
     low, high = as_range(given, what)
-    if low != 0.0 or high <= 0.0:
-        raise InvalidInput(f"{what} must be a positive number e or an interval [0,e]")
+    if high <= 0.0 or low != (high if isinstance(given, Real) else 0.0):
+        raise InvalidInput(
+            f"{what} must be a positive number e or an interval [0,e], not {span_text((low, high))}"
+        )
     return high
 
 
@@ -36,7 +36,7 @@ class Linf(Perturbation):
         object.__setattr__(self, "limit", limit_of(limit, "the limit of linf"))
 
     def pieces(self, domain: Domain, clip: bool = True) -> tuple[LinfBallPiece, ...]:
-        require_within((0.0, self.limit), 0.0, domain.width, "the limit of linf")
+        require_within((self.limit, self.limit), 0.0, domain.width, "the limit of linf")
         mask = np.ones(domain.size, dtype=np.bool_)
         return (LinfBallPiece(domain, str(self), self.limit, mask, np.arange(domain.size)),)
 

@@ -46,7 +46,7 @@ class Patch(Perturbation):
         object.__setattr__(self, "width", as_integer_range(width, "the width of patch"))
 
     def pieces(self, domain: Domain, clip: bool = True) -> tuple[LinfBallPiece, ...]:
-        require_within((0.0, self.limit), 0.0, domain.width, "the limit of patch")
+        require_within((self.limit, self.limit), 0.0, domain.width, "the limit of patch")
         require_inside(domain, str(self), self.row, self.column, self.width)
         corners = product(integers(self.row), integers(self.column))
         return tuple(self._piece(domain, i, j) for i, j in corners)

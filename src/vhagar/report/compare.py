@@ -18,7 +18,7 @@ from vhagar.drawing.shapes import Drawing, Rect, Shape, Text
 from vhagar.report.class_labels import CELL, ClassLabels
 from vhagar.report.data import Group, StudyData
 from vhagar.report.pairs import PairCell, pair_cells
-from vhagar.result.numbers import down, up
+from vhagar.result.numbers import counted, down, up
 from vhagar.result.values import Ends, percentages
 
 MOST_COMPARISONS = 15
@@ -99,10 +99,10 @@ class Comparison(AbstractFigure):
     @property
     def sentence(self) -> str:
         """What the comparison proves."""
-        total = len(self.verdicts)
+        total = counted(len(self.verdicts), "pair")
         unit = " in percent of the maximal confidence" if self.percent else ""
         words = (
-            f"A is proven more robust for {self.count('first')} of {total} pairs of classes, "
+            f"A is proven more robust for {self.count('first')} of {total} of classes, "
             f"B for {self.count('second')}; for {self.count('open')} the intervals overlap{unit}"
         )
         unasked = self.count("unasked")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Area, Drawing, Line, Rect, Shape, Text
 from vhagar.perturbation.quotients import with_quotients
+from vhagar.problem import classed
 from vhagar.report.class_labels import extra_width, short_name
 from vhagar.report.data import Group, StudyData
 from vhagar.result import CoverageCounts, numbers
@@ -235,7 +236,7 @@ def _attacked_sentence(start: str, bars: CoverageBars) -> str:
     hit = own.coverage.classified
     return (
         f"{start}{group.label}: {counts.attackable} of {counts.inputs} inputs were attacked "
-        f"with success, the largest share in class {group.class_name(own.source)} "
+        f"with success, the largest share in {classed(group.class_name(own.source))} "
         f"({numbers.share(hit.attackable, hit.inputs)}\u00a0%)."
     )
 
@@ -246,7 +247,7 @@ def _proven_sentence(start: str, bars: CoverageBars) -> str:
     toward = "" if all(own.all_targets for own in bars.classes) else " against its targets"
     return (
         f"{start}{group.label}: {share(counts)}\u00a0% of {counts.inputs} inputs are proven "
-        f"robust{toward}; the smallest share is that of class {group.class_name(worst.source)}, "
+        f"robust{toward}; the smallest share is that of {classed(group.class_name(worst.source))}, "
         f"{share(worst.coverage.classified)}\u00a0%."
     )
 

@@ -122,11 +122,11 @@ class Entry:
 
     @property
     def pair(self) -> str:
-        """`2 to 3`, `2 to any`, or `2` for a question without targets."""
+        """`2 to 3`, `2 to any other`, or `2` for a question without targets."""
         source, target = self.question.class_name(self.source), self.target
         if not self.question.targets:
             return source
-        return f"{source} to {'any' if target is None else self.question.class_name(target)}"
+        return f"{source} to {'any other' if target is None else self.question.class_name(target)}"
 
 
 @dataclass(frozen=True)

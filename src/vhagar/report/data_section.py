@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vhagar.problem import classed
 from vhagar.report.coverage import CoverageBars, coverage_bars, coverage_curves
 from vhagar.report.data import StudyData
 from vhagar.report.html import SHARES, block, figure, paragraph, pick, select, shares, table, text
@@ -67,7 +68,8 @@ def _cell(bars: CoverageBars | None) -> str:
     counts, worst = bars.total, bars.weakest
     if worst is None:
         return "<td>no input</td>"
-    weakest = f"class {bars.group.class_name(worst.source)}: {share(worst.coverage.classified)} %"
+    name = classed(bars.group.class_name(worst.source))
+    weakest = f"{name}: {share(worst.coverage.classified)} %"
     return (
         f"<td><b>{text(share(counts))} %</b> {shares(counts)}"
         f"<small>{counts.attackable} attacked; {text(weakest)}</small></td>"

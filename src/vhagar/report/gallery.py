@@ -14,6 +14,7 @@ from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.figure import AbstractFigure, Cell, slug
 from vhagar.drawing.shapes import Drawing, Line, Picture, Rect, Shape, Text
 from vhagar.perturbation import Domain
+from vhagar.problem import classed
 from vhagar.report.class_labels import extra_width, short_name
 from vhagar.report.data import Entry
 from vhagar.result import Witness
@@ -159,9 +160,9 @@ class WitnessFigure(AbstractFigure):
         """The captions above and below a picture."""
         witness = self.witness
         if heading == "input":
-            return f"class {self._name(self.source)}", f"confidence {down(witness.confidence)}"
+            return classed(self._name(self.source)), f"confidence {down(witness.confidence)}"
         if heading == "perturbed":
-            target = "" if witness.target is None else f"class {self._name(witness.target)}"
+            target = "" if witness.target is None else classed(self._name(witness.target))
             return target, "an exact tie" if witness.tie else ""
         if heading == "nearest data":
             return self._neighbour_captions()
@@ -174,7 +175,7 @@ class WitnessFigure(AbstractFigure):
         assert self.neighbour is not None
         near = self.neighbour
         label = "" if near.label is None else f", label {self._name(near.label)}"
-        return f"input {near.row}{label}", f"distance {near.distance:.2g}"
+        return f"input {near.row}{label}", f"differs by {100 * near.distance:.3g} %"
 
     def _scores(self, left: float) -> list[Shape]:
         """Draw the scores of both inputs as bars, class by class."""
@@ -206,7 +207,7 @@ class WitnessFigure(AbstractFigure):
                 score = float(values[k, label])
                 x = min(zero, zero + _BARS * score / reach)
                 length = max(abs(_BARS * score / reach), 0.5)
-                tip = f"score of class {self._name(label)}: {score:.4g}"
+                tip = f"score of {classed(self._name(label))}: {score:.4g}"
                 shapes.append(Rect(x, y + k * bar, length, bar, colour, tip=tip))
         shapes.append(Line([(zero, _TOP - 2), (zero, _TOP + step * values.shape[1])], "muted"))
         return shapes

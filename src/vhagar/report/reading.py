@@ -25,7 +25,6 @@ from vhagar.sweep.neighbours import read_neighbours
 from vhagar.sweep.question import Question
 from vhagar.sweep.rows import target_of, witness_of_row
 from vhagar.sweep.store import Store
-from vhagar.sweep.study import Study
 
 # The rows of a table, by problem.
 Rows = dict[int, list[Any]]
@@ -38,7 +37,7 @@ def read_store(path: str | Path) -> StudyData:
 
 
 def _study(store: Store) -> StudyData:
-    study = store.study()
+    study, conventions = store.study(), store.plain("conventions") or {}
     networks = {
         row["fingerprint"]: NetworkFacts(
             row["name"],
@@ -46,7 +45,7 @@ def _study(store: Store) -> StudyData:
             Path(row["path"]).name,
             row["classes"],
             tuple(json.loads(row["input_shape"])),
-            _conventions(study, row["path"]),
+            _words(conventions.get(row["fingerprint"], {})),
         )
         for row in store.rows("networks")
     }
@@ -106,18 +105,14 @@ def _entry(
     )
 
 
-def _conventions(study: Study, path: str) -> tuple[str, ...]:
+def _words(conventions: Mapping[str, Any]) -> tuple[str, ...]:
     """A network's input and output conventions, as options of a command."""
-    # The last of a store's studies may have been about other networks.
-    shared = study.layout if isinstance(study.layout, str) else None
-    layout = dict(zip(study.networks, study.layouts, strict=True)).get(path, shared)
     words: list[str] = []
-    for name in ("layout", "image_shape", "mean", "std", "output", "threshold"):
-        value = layout if name == "layout" else getattr(study, name)
-        if value is not None:
-            text = value if isinstance(value, str) else _numbers(value)
-            words.append(f"--{name.replace('_', '-')}={text}")
-    return (*words, "--argmin") if study.argmin else tuple(words)
+    for name, value in conventions.items():
+        option = f"--{name.replace('_', '-')}"
+        text = value if isinstance(value, str) else _numbers(value)
+        words.append(option if value is True else f"{option}={text}")
+    return tuple(words)
 
 
 def _numbers(value: float | Sequence[float]) -> str:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from vhagar.problem import listed
+from vhagar.problem import classed, listed
 from vhagar.report.coverage import coverage_sentences
 from vhagar.report.data import Entry, StudyData
 from vhagar.result.numbers import counted, down, interval, share, span, up
@@ -169,20 +169,20 @@ def answer(entry: Entry) -> str:
         return f"{proven}. No counterexample was found."
     name = _name(entry, entry.witness.target)
     if entry.witness.tie:
-        return f"{proven}. Counterexample at {low}: an exact tie with class {name}."
-    which = "" if entry.target is not None else f", pushed into class {name}"
+        return f"{proven}. Counterexample at {low}: an exact tie with {classed(name)}."
+    which = "" if entry.target is not None else f", pushed into {classed(name)}"
     return f"{proven}. Counterexample at {low}{which}."
 
 
 def _target(entry: Entry) -> str:
     """`class 3`, or any other class than the source."""
-    return "another class" if entry.target is None else f"class {_name(entry, entry.target)}"
+    return "another class" if entry.target is None else classed(_name(entry, entry.target))
 
 
 def _class(entry: Entry) -> str:
     """`class 2`, or `class 2 in the domain NAME`."""
     within = f" in the domain {entry.group.domain_name}" if entry.group.domain_name else ""
-    return f"class {_name(entry, entry.source)}{within}"
+    return f"{classed(_name(entry, entry.source))}{within}"
 
 
 def _name(entry: Entry, label: int | None) -> str:

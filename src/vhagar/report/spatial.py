@@ -61,7 +61,7 @@ class Map:
 
     @property
     def pair(self) -> str:
-        return f"{self.source} to {'any' if self.target is None else self.target}"
+        return f"{self.source} to {'any other' if self.target is None else self.target}"
 
     @property
     def label(self) -> str:

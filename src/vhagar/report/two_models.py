@@ -11,7 +11,7 @@ from vhagar.perturbation import Domain
 from vhagar.report.compare import Comparison
 from vhagar.report.data import Group, StudyData
 from vhagar.result import CoverageCounts
-from vhagar.result.numbers import up
+from vhagar.result.numbers import counted, up
 from vhagar.sweep.class_coverage import over, share, total
 
 # A perturbation, clipped or not, the input range and the domain.
@@ -126,7 +126,7 @@ class ModelComparison:
             pairs = f"A is proven more robust for {first}, B for {second}"
         else:
             pairs = "none tells the two apart yet"
-        return f"{data}Of {len(verdicts)} pairs of classes, {pairs}."
+        return f"{data}Of {counted(len(verdicts), 'pair')} of classes, {pairs}."
 
     def coverage_of(self, pair: Comparison) -> list[CoverageVerdict]:
         asked = (pair.first.perturbation, pair.first.domain_name)

@@ -7,7 +7,7 @@ import numpy as np
 from vhagar.dataset import Neighbour
 from vhagar.perturbation import Domain
 from vhagar.perturbation.quotients import with_quotients
-from vhagar.problem import Problem
+from vhagar.problem import Problem, classed
 from vhagar.result.numbers import counted, down, share, up
 from vhagar.result.values import (
     Coverage,
@@ -26,12 +26,12 @@ _MOST_INPUTS = 10
 
 def witness_words(witness: Witness, problem: Problem) -> str:
     """The witness in one sentence."""
-    start = f"an input with confidence {down(witness.confidence)} in class {problem.source_name}"
+    start = f"an input with confidence {down(witness.confidence)} in {classed(problem.source_name)}"
     if witness.target is None or witness.margin is None:
         return start
     target = problem.class_name(witness.target)
     if witness.tie:
-        end = f"perturbed, class {target} ties for the highest score"
+        end = f"perturbed, {classed(target)} ties for the highest score"
     else:
         end = f"perturbed, it is classified {target} by a margin of {down(witness.margin)}"
     return f"{start}; {end} ({_how(witness)})"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array
 from vhagar.drawing.colours import diverging_pixels
 from vhagar.drawing.png import data_uri
-from vhagar.problem import Problem
+from vhagar.problem import Problem, classed
 from vhagar.result.evidence import coverage_words, feature_changes
 from vhagar.result.figure import has_units, largest_change, picture
 from vhagar.result.numbers import down, gap, interval
@@ -59,10 +59,10 @@ def _question(problem: Problem) -> str:
     shape = "x".join(map(str, network.input_shape))
     size = f"{shape} inputs, {network.hidden_neurons} hidden neurons, {network.classes} classes"
     if problem.perturbation is None:
-        return f"{network.name} ({size}); maximal confidence in class {problem.source_name}"
+        return f"{network.name} ({size}); maximal confidence in {classed(problem.source_name)}"
     targets = "any other" if problem.all_others else problem.target_names
     how = f"{problem.perturbation.shown}{'' if problem.clip else ', unclipped'}"
-    return f"{network.name} ({size}); {how}; class {problem.source_name} to {targets}"
+    return f"{network.name} ({size}); {how}; {classed(problem.source_name)} to {targets}"
 
 
 def _over_time(result: AbstractResult) -> str:

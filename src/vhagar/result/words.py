@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Decimal
 
-from vhagar.problem import Problem
+from vhagar.problem import Problem, classed
 from vhagar.result.evidence import (
     change_rows,
     coverage_words,
@@ -57,7 +57,7 @@ def _standing(result: AbstractResult) -> str:
 def _pushed(problem: Problem) -> str:
     how = "" if problem.perturbation is None else problem.perturbation.shown
     clipping = "" if problem.clip else " without clipping"
-    into = "another class" if problem.all_others else f"class {problem.target_names}"
+    into = "another class" if problem.all_others else classed(problem.target_names)
     return f"pushed into {into} by {how}{clipping}"
 
 
@@ -82,8 +82,8 @@ def _found(result: AbstractResult) -> str:
     low, _ = _ends(result)
     name = result.problem.class_name(witness.target)
     if witness.tie:
-        return f"Counterexample at {low}: an exact tie with class {name}."
-    which = "" if len(result.problem.targets) == 1 else f", pushed into class {name}"
+        return f"Counterexample at {low}: an exact tie with {classed(name)}."
+    which = "" if len(result.problem.targets) == 1 else f", pushed into {classed(name)}"
     return f"Counterexample at {low}{which}."
 
 
@@ -95,7 +95,7 @@ def _confidence_sentence(result: AbstractResult) -> str:
     if result.witness is None:
         found = f"No input classified {label} was found."
     if not math.isfinite(result.upper):
-        return f"No bound was proven on the confidence in class {label}. {found}"
+        return f"No bound was proven on the confidence in {classed(label)}. {found}"
     if result.status is Status.ROBUST:
         return f"Proven: no input{within} is classified {label} with any confidence."
     return f"Proven: no input{within} is classified {label} with confidence above {high}. {found}"
@@ -131,7 +131,7 @@ def details(result: AbstractResult) -> list[tuple[str, str]]:
         rows += _probability_rows(result.upper)
     if result.percent is not None and result.max_confidence is not None:
         reference = result.max_confidence
-        largest = f"the maximal confidence in class {problem.source_name}"
+        largest = f"the maximal confidence in {classed(problem.source_name)}"
         known = span(reference.lower, reference.upper)
         rows.append(("percent", f"{percent(*result.percent)} of {largest}, which is {known}"))
     if math.isfinite(result.upper):

@@ -74,7 +74,24 @@ class WorkLimit:
         return time.process_time() > self._work or self._latest.passed
 
 
+class CoreShare:
+    """The share of a core that this process has had since the creation, on a busy machine."""
+
+    def __init__(self) -> None:
+        self._begun, self._worked = time.monotonic(), time.process_time()
+
+    def __call__(self) -> float:
+        seconds = time.monotonic() - self._begun
+        if seconds < _SHORTEST:
+            return 1.0
+        return min(max((time.process_time() - self._worked) / seconds, _LEAST_CORE), 1.0)
+
+
 NEVER = Deadline()
+# The smallest share of a core to reckon with.
+_LEAST_CORE = 0.1
+# Seconds from which on there is something to tell.
+_SHORTEST = 0.05
 
 
 def check_timeout(timeout: float | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -22,6 +23,11 @@ _CPU_BYTES = 2**28
 
 # torch is imported only when needed, because that takes a second; so tensors have no static type.
 Tensor = Any
+
+
+def torch_is_imported() -> bool:
+    """Whether the import, which takes about a second, is over."""
+    return "torch" in sys.modules
 
 
 def require_torch() -> Any:

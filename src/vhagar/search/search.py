@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +17,8 @@ from vhagar.dataset import attack_starts
 from vhagar.problem import Target
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import Run
-from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.runtime.deadline import NEVER, CoreShare, Deadline
+from vhagar.runtime.devices import torch_is_imported
 from vhagar.runtime.pool import AbstractPool
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.threads import in_background
@@ -44,8 +44,8 @@ _FIRST_ATTACK_SHARE = 0.2
 # Seconds of halving boxes of inputs, while bounds are computed, before messages are taken again.
 _PATIENCE = 0.05
 # Seconds of a core that importing torch takes, most of them in native code that nothing can
-# interrupt, and the smallest share of a core to reckon with on a busy machine.
-_IMPORT_SECONDS, _LEAST_CORE = 2.0, 0.1
+# interrupt.
+_IMPORT_SECONDS = 2.0
 # Seconds after the deadline for what is being computed here to come to an end.
 _GRACE = 0.5
 
@@ -66,7 +66,7 @@ class Search:
         # The confidence that the first attack reached.
         self._first_lower = 0.0
         self._stopped = threading.Event()
-        self._begun, self._worked = time.monotonic(), time.process_time()
+        self._core_share = CoreShare()
 
     def kept(self) -> AbstractContextManager[None]:
         """Inside, the search is kept on disk, if that is wanted, also when it ends."""
@@ -205,12 +205,7 @@ class Search:
 
     def _can_import_torch(self, deadline: Deadline) -> bool:
         """Whether torch is there or can be imported in time, on a machine as busy as so far."""
-        return "torch" in sys.modules or deadline.left > _IMPORT_SECONDS / self._core_share()
-
-    def _core_share(self) -> float:
-        """The share of a core that this process has had since the search began."""
-        seconds = max(time.monotonic() - self._begun, 1e-3)
-        return min(max((time.process_time() - self._worked) / seconds, _LEAST_CORE), 1.0)
+        return torch_is_imported() or deadline.left > _IMPORT_SECONDS / self._core_share()
 
     @property
     def _first_worker(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from vhagar.errors import InvalidInput
 from vhagar.sweep.column_checks import is_text
-from vhagar.sweep.study import Study
+from vhagar.sweep.study import CONVENTIONS, Study
 
 # A value of JSON is checked against a form: a type or a check, a list of one form for all items, or
 # a dictionary with the form of each key.
@@ -67,6 +67,17 @@ def _is_study(value: Any) -> bool:
         return False
 
 
+def _are_conventions(value: Any) -> bool:
+    """Whether a value says of networks how they take an image and give their scores."""
+    return isinstance(value, dict) and all(
+        isinstance(own, dict)
+        and own.keys() <= set(CONVENTIONS)
+        and not isinstance(own.get("layout"), list)
+        and _is_study({"networks": ["model"], "confidence": True, **own})
+        for own in value.values()
+    )
+
+
 def _are_counts(value: Any) -> bool:
     known = fits(value, {"inputs": _is_count, "robust": _is_count, "attackable": _is_count})
     return known and value["robust"] + value["attackable"] <= value["inputs"]
@@ -111,6 +122,7 @@ _CLASS = {
 }
 FACTS: dict[str, Form] = {
     "study": _is_study,
+    "conventions": _are_conventions,
     "largest": [_is_interval],
     "coverage": _Optional(
         {"dataset": is_text, "sha256": _Optional(is_text), "classes": [_CLASS]},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from vhagar.problem import classed
 from vhagar.result import BoundKind
 from vhagar.result.requirement import Facts, Judged, Requirement
 from vhagar.sweep.class_coverage import total
@@ -33,11 +34,10 @@ def _problems(store: Store) -> Iterator[tuple[str, Facts, float]]:
         if upper is None or _relies_on_marabou(store, row["id"]):
             upper = math.inf
         facts = Facts(lower, upper, row["status"] in _CLOSED)
-        targets = ", ".join(map(question.class_name, question.targets))
         unclipped = "" if question.clip else " unclipped"
         about = f"{names[question.network]}, {question.shown}{unclipped}"
         source = question.class_name(question.source)
-        asked = f"{about}, class {source} to {targets}{question.over}"
+        asked = f"{about}, {classed(source)} to {question.toward}{question.over}"
         yield asked, facts, row["seconds"]
 
 

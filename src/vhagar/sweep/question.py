@@ -69,6 +69,11 @@ class Question:
         """The name that the domain has for a class, or its number."""
         return str(label) if self.domain is None else self.domain.class_name(label)
 
+    @property
+    def toward(self) -> str:
+        """The target's name; a study asks about several only where they are all other classes."""
+        return self.class_name(self.targets[0]) if len(self.targets) == 1 else "any other"
+
     def without_perturbation(self) -> Question:
         """The question about the maximal confidence of the source class."""
         asked = self.network, None, self.source, ()

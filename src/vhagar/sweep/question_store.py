@@ -11,18 +11,23 @@ from vhagar.perturbation.domain.plain import domain_of_plain, plain_domain
 from vhagar.sweep.database import Database
 from vhagar.sweep.question import Question, domain_in
 from vhagar.sweep.rows import stored_target
-from vhagar.sweep.study import Model
+from vhagar.sweep.study import Model, Study
 
 
-def write(db: Database, models: Sequence[Model], questions: Sequence[Question]) -> None:
+def write(
+    db: Database, study: Study, models: Sequence[Model], questions: Sequence[Question]
+) -> None:
     """Store networks and questions; what is there already stays. Call it within a transaction."""
+    conventions = json.loads(db.fact("conventions") or "{}")
     for model in models:
+        conventions.setdefault(model.fingerprint, study.conventions_of(model.path))
         network = model.network
         shape = json.dumps([int(size) for size in network.input_shape])
         db.execute(
             "INSERT OR IGNORE INTO networks VALUES (?, ?, ?, ?, ?)",
             *(model.fingerprint, network.name, model.path, network.classes, shape),
         )
+    db.set_fact("conventions", json.dumps(conventions))
     for place, question in enumerate(questions):
         _write_question(db, place, question)
     for domain in {question.domain for question in questions}:

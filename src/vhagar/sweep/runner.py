@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -67,6 +68,29 @@ def _require_answerable(certified: bool, study: Study, models: Sequence[Model]) 
         read_data(Path(study.dataset), models, study)
 
 
+@contextmanager
+def _folder_for(certificates: Path | None) -> Iterator[None]:
+    """The folder of the certificates; what is made of it is gone again if the study is refused."""
+    if certificates is None:
+        yield
+        return
+    require_storable(certificates.absolute())
+    made = [folder for folder in (certificates, *certificates.parents) if not folder.exists()]
+    try:
+        try:
+            certificates.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot write certificates to {certificates}: {error.strerror}"
+            ) from None
+        yield
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):  # not there, or somebody has put something there
+                folder.rmdir()
+        raise
+
+
 def run_sweep(
     study: Study | None,
     path: str | Path,
@@ -80,16 +104,9 @@ def run_sweep(
     All results are in the store at every moment, even if this ends by an exception.
     """
     settings = settings or Settings()
-    if settings.certificates is not None:
-        require_storable(settings.certificates.absolute())
-        try:
-            settings.certificates.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(
-                f"cannot write certificates to {settings.certificates}: {error.strerror}"
-            ) from None
     require = partial(_require_answerable, settings.certificates is not None)
-    store, study, models = open_study(study, path, resume, require)
+    with _folder_for(settings.certificates):
+        store, study, models = open_study(study, path, resume, require)
     watch = watch or Silent()
     begun = time.monotonic()
     Scheduler(store, study, models, settings, watch).run()

@@ -69,7 +69,7 @@ class Store:
         """Store the study and its questions; results of questions that are there already stay."""
         with self._db.transaction():
             self._db.set_fact("study", json.dumps(study.plain()))
-            question_store.write(self._db, models, questions)
+            question_store.write(self._db, study, models, questions)
 
     def study(self) -> Study:
         """The study that the store holds."""

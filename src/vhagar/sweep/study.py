@@ -19,6 +19,8 @@ from vhagar.sweep.question import Question
 
 Labels = tuple[int | str, ...] | Literal["all"]
 Targets = tuple[int | str, ...] | Literal["each", "any"]
+# The fields that say how networks take an image and give their scores.
+CONVENTIONS = ("layout", "image_shape", "mean", "std", "output", "threshold", "argmin")
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,15 @@ class Study:
         if isinstance(self.layout, tuple):
             return self.layout
         return (self.layout,) * len(self.networks)
+
+    def conventions_of(self, path: str) -> dict[str, Any]:
+        """How a network takes an image and gives its scores, as keyword arguments of `read_onnx`.
+
+        Only what is not the default.
+        """
+        layout = dict(zip(self.networks, self.layouts, strict=True))[path]
+        given = {name: getattr(self, name) for name in CONVENTIONS} | {"layout": layout}
+        return {name: own for name, own in given.items() if own is not None and own is not False}
 
     def domain_for(self, network: Network) -> Domain:
         """The domain of the questions about a network."""
@@ -173,19 +184,10 @@ def load_models(study: Study) -> list[Model]:
 def read_models(study: Study) -> Iterator[Model]:
     """Read the networks of a study, one for each file."""
     require_storable(study.name)
-    for path, layout in zip(study.networks, study.layouts, strict=True):
+    for path in study.networks:
         require_storable(path)
         try:
-            network = read_onnx(
-                path,
-                layout=layout,
-                image_shape=study.image_shape,
-                mean=study.mean,
-                std=study.std,
-                output=study.output,
-                threshold=study.threshold,
-                argmin=study.argmin,
-            )
+            network = read_onnx(path, **study.conventions_of(path))
         except VhagarError as error:  # which of the networks?
             if str(path) not in str(error):
                 error.args = (f"{path}: {error}",)

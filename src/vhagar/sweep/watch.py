@@ -119,9 +119,7 @@ def words(question: Question, names: Mapping[str, str]) -> str:
     source = question.class_name(question.source)
     if question.perturbation is None:
         return f"{name}, confidence in {source}{question.over}"
-    targets = question.targets
-    toward = question.class_name(targets[0]) if len(targets) == 1 else f"any of {len(targets)}"
-    return f"{name}, {question.shown}, {source} to {toward}{question.over}"
+    return f"{name}, {question.shown}, {source} to {question.toward}{question.over}"
 
 
 def interval_text(lower: float, upper: float | None) -> str:

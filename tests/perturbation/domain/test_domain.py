@@ -215,6 +215,12 @@ def test_a_file_that_is_no_domain_is_refused(tmp_path: Path, content: str, compl
         read_domain(path, (2,), (0.0, 1.0))
 
 
+def test_data_in_place_of_a_domain_are_told_what_makes_one(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", x=np.zeros((5, 2)))
+    with pytest.raises(InvalidInput, match="not a TOML file; `vhagar domain fit` makes one"):
+        read_domain(tmp_path / "data.npz", (2,))
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"nowhere\.toml"):
         read_domain(tmp_path / "nowhere.toml", (2,))

@@ -210,9 +210,12 @@ def test_windows_of_many_neurons_are_none(monkeypatch: pytest.MonkeyPatch) -> No
     assert windows_of(_of_one_pixel(1.0, 1.0, 9), piece) is None
 
 
-def test_there_are_fewer_boxes_for_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("batch", [4, 256])
+def test_there_are_fewer_boxes_for_many_windows(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The checker follows windows whose limits were raised here, perhaps all to every box."""
-    monkeypatch.setattr(halving_module, "_BATCH", 4)
+    monkeypatch.setattr(halving_module, "_BATCH", batch)
     rng = np.random.default_rng(2)
     (piece,) = pieces_of("brightness([0,0.1])", True, rng)
     bounder = WindowBounder(network_of("plain", rng, filters=4), piece, 0)

@@ -270,6 +270,18 @@ def test_trees_have_so_many_boxes_in_the_end(batch: int, monkeypatch: pytest.Mon
         assert boxes - 2 * batch - 1 < len(tree.code) <= boxes
 
 
+def test_small_trees_have_their_boxes_too() -> None:
+    """A batch is larger than the trees of many windows, but no level of theirs is."""
+    windows, kind = made(np.random.default_rng(5))
+    functions = functions_of(np.random.default_rng(6), kind)
+    for boxes in (1, 2, 3, 6, 7, 30, 31, 510, 515, 1022, 1023, 1024):
+        halving = Halving(windows, kind, functions, -math.inf)
+        tree = halving.grow(np.full(3, -1e9), begun_at_most(boxes))
+        # Where whole levels fit, all boxes are used.
+        least = boxes if boxes in (3, 7, 31, 1023) else boxes // 2
+        assert least <= len(tree.code) <= boxes
+
+
 @pytest.mark.parametrize(
     ("low", "high", "entry", "at"),
     [

@@ -13,7 +13,7 @@ from vhagar import Problem, Result, read_onnx, verify, write_onnx
 from vhagar.errors import InvalidInput
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.proofs import review as proof_review
-from vhagar.search.proofs.scratch import proofs_beside
+from vhagar.search.proofs.scratch import ScratchState, kept_scratch, proofs_beside
 from vhagar_check import Rejected, check
 
 from .conftest import Kept, small_problem
@@ -108,6 +108,27 @@ def test_a_foreign_file_in_place_of_the_proofs_is_left_as_it_was(
             verify(problem, certificate=proof, resume=path, timeout=0.5, **OPTIONS, **options)
     assert proofs_beside(path).read_bytes() == 100 * b"else"
     assert not proofs_beside(tmp_path / "later").exists()
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_proofs_that_another_run_keeps_are_left_as_they_are(
+    resumes: bool, problem: Problem, tmp_path: Path
+) -> None:
+    """Two runs that were begun with one checkpoint: the second is refused, the first goes on."""
+    path, proof = tmp_path / "checkpoint", tmp_path / "proof.cert"
+    verify(problem, certificate=proof, checkpoint=path, timeout=0.5, **OPTIONS)
+    second: dict[str, Any] = {"resume": path}
+    if not resumes:
+        path.unlink()
+        second = {"checkpoint": path}
+    with kept_scratch(path, None, ScratchState()) as first:
+        at = first.keep(b"a proof")
+        with pytest.raises(InvalidInput, match="another run keeps its proofs in"):
+            verify(problem, certificate=proof, timeout=0.5, **OPTIONS, **second)
+        assert first.read(at, 7) == b"a proof"
+        assert path.exists() == resumes
+    path.unlink(missing_ok=True)
+    verify(problem, certificate=proof, checkpoint=path, timeout=0.5, **OPTIONS)
 
 
 def test_proofs_of_a_search_that_left_no_checkpoint_are_begun_again(

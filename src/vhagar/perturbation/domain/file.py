@@ -114,6 +114,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"cannot read the domain {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"the domain {path} is not a TOML file; `vhagar domain fit` makes one from data"
+        ) from error
     except (ValueError, RecursionError) as error:  # TOML's errors are ValueErrors
         raise InvalidInput(f"the domain {path} is not a TOML file: {error}") from error
     _require_keys(given, "domain", path)

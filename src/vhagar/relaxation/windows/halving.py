@@ -25,9 +25,10 @@ _LITTLE = 1e-3
 def begun_at_most(boxes: int) -> int:
     """How many boxes a tree may have before its open ones are left, to have so many in the end.
 
-    The batch in which it gets there is finished, and each box so far may leave two halves.
+    The batch in which it gets there is finished, and each box so far may leave two halves. A batch
+    is part of a level, which has at most one box more than all levels before it together.
     """
-    return (boxes - 1) // 2 - _BATCH
+    return max((boxes - 1) // 2 - _BATCH, (boxes - 3) // 4)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +19,15 @@ from typing import IO
 from vhagar.errors import InvalidInput
 from vhagar.runtime.output_files import check_writable, is_same_file
 
+try:
+    import fcntl
+except ImportError:  # Windows, where nobody can tell whether a file is in use
+    fcntl = None  # type: ignore[assignment]
+
 # How a file beside a checkpoint begins.
 MAGIC = b"VHAGPRFS"
+# Bytes that are read at once.
+_PIECE = 2**20
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,13 @@ class Scratch:
         self._length = 0
         self._hash = hashlib.sha256()
         file.seek(0)
-        while content := file.read(min(2**20, length - self._length)):
+        while content := file.read(min(_PIECE, length - self._length)):
             self._count(content)
 
-    def move_to(self, file: IO[bytes]) -> None:
-        """Go on in another file with the same content, or in the same one opened for writing."""
+    def copy_to(self, file: IO[bytes]) -> None:
+        """Go on in another file, which is empty."""
+        for offset in range(0, self._length, _PIECE):
+            file.write(self.read(offset, min(_PIECE, self._length - offset)))
         self._file = file
 
     def _count(self, content: bytes) -> None:
@@ -97,42 +105,63 @@ def scratch_beside(path: Path) -> Iterator[Scratch]:
 def kept_scratch(checkpoint: Path, resumed: Path | None, state: ScratchState) -> Iterator[Scratch]:
     """The file beside a checkpoint, with what there was when the `resumed` one was written."""
     path = proofs_beside(checkpoint)
+    earlier = None if resumed is None else proofs_beside(resumed)
     try:
-        if resumed is None:
-            _require_own(path)
-            with path.open("w+b") as file:
+        if earlier is None:
+            with _begun(path) as file:
                 scratch = Scratch(file)
                 scratch.keep(MAGIC)
                 yield scratch
-            return
-        earlier = proofs_beside(resumed)
-        scratch = _known(earlier, state)
-        if not is_same_file(earlier, path):
-            _require_own(path)
-            shutil.copyfile(earlier, path)
-        with path.open("r+b") as file:
-            scratch.move_to(file)
-            file.truncate(state.length)
-            yield scratch
+        elif is_same_file(earlier, path):
+            with path.open("r+b") as file:
+                _claim(file, path)
+                scratch = _known(file, earlier, state)
+                file.truncate(state.length)
+                yield scratch
+        else:
+            with earlier.open("rb") as source:
+                scratch = _known(source, earlier, state)
+                with _begun(path) as file:
+                    scratch.copy_to(file)
+                    yield scratch
     except OSError as error:
         raise InvalidInput(f"cannot use {path}: {error.strerror or error}") from error
 
 
-def _require_own(path: Path) -> None:
-    """Refuse to begin a file where there is one that no search has left."""
-    if path.exists():
-        with path.open("rb") as file:
-            if not MAGIC.startswith(file.read(len(MAGIC))):  # or ended before it
-                raise InvalidInput(
-                    f"{path}, where the proofs are to be kept, holds something else; move it away, "
-                    "or choose another checkpoint"
-                )
+@contextmanager
+def _begun(path: Path) -> Iterator[IO[bytes]]:
+    """An empty file that is this search's own; one that no search has left stays as it is."""
+    with path.open("r+b" if path.exists() else "x+b") as file:
+        _claim(file, path)
+        if not MAGIC.startswith(file.read(len(MAGIC))):  # or ended before it
+            raise InvalidInput(
+                f"{path}, where the proofs are to be kept, holds something else; move it away, "
+                "or choose another checkpoint"
+            )
+        file.truncate(0)
+        yield file
 
 
-def _known(path: Path, state: ScratchState) -> Scratch:
+def _claim(file: IO[bytes], path: Path) -> None:
+    """Refuse a file in which another search keeps its proofs now: each would spoil the other's.
+
+    The claim ends with the process. Without locks, as on some network drives, nobody can tell.
+    """
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InvalidInput(
+            f"another run keeps its proofs in {path} now; choose another checkpoint"
+        ) from None
+    except OSError:
+        return
+
+
+def _known(file: IO[bytes], path: Path, state: ScratchState) -> Scratch:
     """The content of a file, if it is the one that its checkpoint speaks of."""
-    with path.open("rb") as file:
-        scratch = Scratch(file, state.length)
+    scratch = Scratch(file, state.length)
     if scratch.known != state:
         raise InvalidInput(f"{path} does not hold the proofs of its checkpoint")
     return scratch
