@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array, Index, Mask
 from vhagar.local.branching import Tree, VersionSearch
 from vhagar.local.compact import Decisions, RefinedLayer
+from vhagar.local.quadratic_proof import QuadraticBounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,8 @@ class Box:
     at: tuple[int, float] | None = None  # the parameter that is split, and where
     neuron: tuple[int, int] | None = None  # whose sign is decided in the parts: layer and index
     stuck: bool = False
+    quadratic: QuadraticBounds | None = None
+    needs_signs: bool = False  # whether quadratic facts alone do not close it
     # Processor seconds for the neurons' ranges and the roots, and for the search since then.
     seconds_to_begin: float = 0.0
     seconds: float = 0.0

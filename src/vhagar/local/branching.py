@@ -154,6 +154,13 @@ class VersionSearch:
                 return layer, int(block.neurons[int(own.argmax())])
         return None
 
+    def close(self, row: int, upper: float) -> None:
+        """Take over a proven bound on a row, whose open nodes are left out from now on."""
+        assert self._open is not None
+        self._closed[row] = max(self._closed[row], upper)
+        self._open = self._open.take(self._open.nodes.rows != row)
+        self._note_done()
+
     def step(self) -> bool:
         """Split the nodes with the largest values; False if a fully decided one stays open."""
         assert self._open is not None

@@ -23,6 +23,7 @@ from vhagar.local.branching import Tree, VersionSearch
 from vhagar.local.compact import Compact, RefinedLayer, input_coefficients, upper_bounds
 from vhagar.local.device import CPU, Device
 from vhagar.local.elimination import compact_network
+from vhagar.local.quadratic_proof import QuadraticBounds, likely_seconds
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
 
@@ -32,6 +33,9 @@ _FEW_PARAMETERS, _NODES_PER_BOX = 10, 24
 _MOST_BOXES = 50_000
 # Share of the remaining time for optimised slopes of the neurons' ranges.
 _TIGHTENING = 0.3
+# Branch and bound has this share of the time that bounds by quadratic facts would take before they
+# are tried; most neurons for them.
+_BEFORE_FACTS, _MOST_NEURONS = 0.25, 2_000
 
 
 @dataclass(eq=False)
@@ -85,6 +89,8 @@ class PieceSearch:
         if box.search is None:
             self._begin(box)
             box.seconds_to_begin = time.process_time() - begun
+        elif self._is_time_for_facts(box):
+            self._bound_by_facts(box)
         elif self._has_parts(box):
             self._open += box.parts
             self._finish(box)
@@ -95,6 +101,29 @@ class PieceSearch:
             self.nodes += box.search.nodes - before
             box.seconds += time.process_time() - begun
         return self._take(box)
+
+    def _is_time_for_facts(self, box: Box) -> bool:
+        """Whether to bound a lead by quadratic facts; certificates have no such proofs."""
+        if self.record or self._is_split_by_parameters or not box.tightened or box.decisions:
+            return False
+        assert box.search is not None
+        if box.needs_signs or box.search.compact.undecided > _MOST_NEURONS:
+            return False
+        left = int((box.uppers >= 0).sum())
+        likely = _BEFORE_FACTS * likely_seconds(box.search.compact, left)
+        return box.quadratic is not None or box.stuck or box.seconds >= likely
+
+    def _bound_by_facts(self, box: Box) -> None:
+        """Bound the largest lead by quadratic facts."""
+        assert box.search is not None
+        if box.quadratic is None:
+            box.quadratic = QuadraticBounds(box.search.compact)
+        row = int(box.uppers.argmax())
+        upper = box.quadratic.bound(box.start[row], float(box.uppers[row]), self.stop)
+        if upper < 0:
+            box.search.close(row, upper)
+        else:
+            box.quadratic, box.needs_signs = None, True
 
     def _take(self, box: Box) -> Array:
         """Take over what the search of a box has found."""
