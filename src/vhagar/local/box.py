@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,6 +59,23 @@ class Box:
     # Processor seconds for the neurons' ranges and the roots, and for the search since then.
     seconds_to_begin: float = 0.0
     seconds: float = 0.0
+    # The largest value of an open node at several such times.
+    worst: list[tuple[float, float]] = field(default_factory=list)
+
+    def note(self, seconds: float, worst: float) -> None:
+        """Take down how far the search has come, after so many more seconds."""
+        self.seconds += seconds
+        self.worst.append((self.seconds, worst))
+
+    @property
+    def forecast(self) -> float:
+        """Seconds in which the search will end if each doubling of its time gains as much as the
+        last one did."""
+        now = self.worst[-1][1]
+        before = next((value for at, value in reversed(self.worst) if 2 * at <= self.seconds), None)
+        if before is None or not before > now:
+            return math.inf
+        return float(self.seconds * np.expm1(min(np.log(2) * now / (before - now), 100.0)))
 
     @property
     def is_closed(self) -> bool:

@@ -113,9 +113,13 @@ class VersionSearch:
     @property
     def is_promising(self) -> bool:
         """Whether deciding signs, with the ranges as they are, has lowered the worst value much."""
+        return self.worst < (1 - _FALLEN) * self._worst_root
+
+    @property
+    def worst(self) -> float:
+        """The largest value of an open node."""
         assert self._open is not None
-        worst = float(self._open.values.max(initial=-np.inf))
-        return worst < (1 - _FALLEN) * self._worst_root
+        return float(self._open.values.max(initial=-np.inf))
 
     @property
     def is_full(self) -> bool:

@@ -99,7 +99,7 @@ class PieceSearch:
             before = box.search.nodes
             box.stuck = not box.search.step() or box.search.is_full
             self.nodes += box.search.nodes - before
-            box.seconds += time.process_time() - begun
+            box.note(time.process_time() - begun, box.search.worst)
         return self._take(box)
 
     def _is_time_for_facts(self, box: Box) -> bool:
@@ -109,9 +109,11 @@ class PieceSearch:
         assert box.search is not None
         if box.needs_signs or box.search.compact.undecided > _MOST_NEURONS:
             return False
-        left = int((box.uppers >= 0).sum())
-        likely = _BEFORE_FACTS * likely_seconds(box.search.compact, left)
-        return box.quadratic is not None or box.stuck or box.seconds >= likely
+        if box.quadratic is not None or box.stuck:
+            return True
+        likely = likely_seconds(box.search.compact, int((box.uppers >= 0).sum()))
+        tried = box.seconds >= max(_BEFORE_FACTS * likely, box.seconds_to_begin)
+        return tried and box.forecast > likely
 
     def _bound_by_facts(self, box: Box) -> None:
         """Bound the largest lead by quadratic facts."""
