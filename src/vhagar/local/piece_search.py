@@ -23,7 +23,7 @@ from vhagar.local.branching import Tree, VersionSearch
 from vhagar.local.compact import Compact, RefinedLayer, input_coefficients, upper_bounds
 from vhagar.local.device import CPU, Device
 from vhagar.local.elimination import compact_network
-from vhagar.local.quadratic_proof import QuadraticBounds, likely_seconds
+from vhagar.local.quadratic_proof import QuadraticBounds, are_possible, likely_seconds
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
 
@@ -34,8 +34,8 @@ _MOST_BOXES = 50_000
 # Share of the remaining time for optimised slopes of the neurons' ranges.
 _TIGHTENING = 0.3
 # Branch and bound has this share of the time that bounds by quadratic facts would take before they
-# are tried; most neurons for them.
-_BEFORE_FACTS, _MOST_NEURONS = 0.25, 2_000
+# are tried.
+_BEFORE_FACTS = 0.25
 
 
 @dataclass(eq=False)
@@ -107,7 +107,7 @@ class PieceSearch:
         if self.record or self._is_split_by_parameters or not box.tightened or box.decisions:
             return False
         assert box.search is not None
-        if box.needs_signs or box.search.compact.undecided > _MOST_NEURONS:
+        if box.needs_signs or not are_possible(box.search.compact):
             return False
         if box.quadratic is not None or box.stuck:
             return True

@@ -40,7 +40,8 @@ _MOMENTUM, _MEMORY = 0.9, 0.9
 # A step may make the value worse by this share of the known bound; it is halved at most so often.
 _WORSE, _HALVINGS = 0.2, 12
 _PROBES = 16
-# First multipliers: of the curve relative to those of the triangles, and growth per layer.
+# First multipliers: of the curve relative to those of the triangles, and by how much they
+# may have to shrink from layer to layer.
 _SHARE, _GROWTH, _GROWTHS = 0.01, 1.5, 16
 
 
@@ -188,7 +189,7 @@ def evaluate(
 
 
 def starting_multipliers(facts: Facts, lead: Lead, growth: float) -> Multipliers:
-    """CROWN's multipliers, and small ones of the curve, larger from layer to layer downward."""
+    """CROWN's multipliers, and small ones of the curve, smaller from layer to layer."""
     count = len(facts.bias)
     a, p = lead.on_neurons.copy(), np.zeros(count)
     near = (facts.chord > 0.5).astype(np.float64)
@@ -201,9 +202,8 @@ def starting_multipliers(facts: Facts, lead: Lead, growth: float) -> Multipliers
     linear = [np.maximum(part, least) for part in (down * (1 - near), down * near, up)]
     on_inputs = abs(lead.on_inputs + p @ facts.on_inputs) / 2
     box = np.maximum(on_inputs, on_inputs.mean() / 20)
-    width = np.maximum(facts.upper - facts.lower, SMALLEST)
-    depth = facts.layer.max() / 2 - facts.layer
-    curve = _SHARE * float((abs(a) / width).mean()) * growth**depth
+    size = abs(a).sum() / max((facts.upper - facts.lower).sum(), SMALLEST)
+    curve = _SHARE * size / growth ** (facts.layer + 1.0)
     return Multipliers(np.concatenate([curve, *linear, curve / 10, box]), count).moved(np.zeros(1))
 
 

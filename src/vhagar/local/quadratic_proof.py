@@ -31,8 +31,9 @@ from vhagar.relaxation.positive_definite import is_positive_definite
 # More than any product here loses to underflow, since neither multipliers nor rows are extreme.
 _UNDERFLOW = 1e-200
 # Evaluations of multipliers: for the first lead, and for each one; and how fast they are, in
-# products of two numbers per second.
+# products of two numbers per second. Most neurons: their matrix takes memory.
 _FIRST, _EACH, _PER_SECOND = 100, 50, 5e10
+_MOST_NEURONS = 2_000
 # Relative distances above the value in float64 at which a proof is tried.
 _ROOM = (1e-9, 1e-6, 1e-4, 1e-2)
 
@@ -55,6 +56,13 @@ class QuadraticBounds:
 
         self._search.improve(Lead.of(self._compact, self._facts, start), known, stop, proves)
         return found if found < 0 else np.inf
+
+
+def are_possible(compact: Compact) -> bool:
+    """Whether there is anything undecided to bound, and not too much of it."""
+    versions = compact.versions
+    moves = versions.directions.shape[1] > 0 or bool((versions.room > 0).any())
+    return moves and 0 < compact.undecided <= _MOST_NEURONS
 
 
 def likely_seconds(compact: Compact, leads: int) -> float:
