@@ -11,13 +11,20 @@ from scipy import sparse
 
 from vhagar.local.box import Box
 from vhagar.local.branching import VersionSearch
-from vhagar.local.compact import Compact, upper_bounds
+from vhagar.local.compact import Compact, dense, upper_bounds
 from vhagar.local.elimination import compact_network
 from vhagar.local.known import Known
 from vhagar.local.piece_search import PieceSearch
 from vhagar.local.problem import LocalProblem
 from vhagar.local.quadratic import Facts, Lead, Multipliers, evaluate, starting_multipliers
-from vhagar.local.quadratic_proof import QuadraticBounds, likely_seconds, proven_bound
+from vhagar.local.quadratic_proof import (
+    QuadraticBounds,
+    _radii,
+    _sizes,
+    _sums,
+    likely_seconds,
+    proven_bound,
+)
 from vhagar.local.versions import Versions
 from vhagar.network import Affine, Network, Relu
 
@@ -131,6 +138,52 @@ def test_rounding_is_added() -> None:
             exact = rational_forward(net, rationals(corner))
             assert Fraction(bound) >= exact[0] - exact[1]
     assert proved
+
+
+def rational(values: np.ndarray) -> np.ndarray:
+    return np.vectorize(Fraction, otypes=[object])(values)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_radii_hold_the_exact_sums(seed: int) -> None:
+    _, compact, _ = along_lines(seed)
+    rng, start = np.random.default_rng(seed), np.random.default_rng(seed).normal(size=3)
+    facts = Facts.of(compact)
+    lead = Lead.of(compact, facts, start)
+    count, size = len(facts.bias), len(compact.versions.centre)
+    numbers = np.exp(6 * rng.normal(size=5 * count + len(lead.on_inputs)))
+    multipliers = Multipliers(numbers, count)
+    found = _sums(facts, lead, multipliers)
+    radii = _radii(facts, _sizes(compact, facts, start), multipliers)
+
+    centre, spread = rational(compact.versions.centre), rational(facts.spread.toarray())
+    weights, bias, begin = [], [], 0
+    on_neurons = rational(np.zeros((count, count)))
+    for block in compact.blocks:
+        weight, end = rational(block.weight), begin + len(block.neurons)
+        weights.append(weight[:, :size])
+        bias.append(rational(block.bias) + weight[:, :size] @ centre)
+        on_neurons[begin:end, :begin] = weight[:, size:]
+        begin = end
+    on_inputs, bias_all = np.concatenate(weights) @ spread, np.concatenate(bias)
+    assert compact.scores is not None
+    exact_start = rational(start)
+    row = exact_start @ rational(dense(compact.scores.weight))
+    curve, zero, line, above, range_, box = map(rational, multipliers.parts)
+    slopes = rational(facts.chord) * above - line
+    by_e = row[:size] @ spread + slopes @ on_inputs
+    half = np.diag(curve) @ on_neurons / 2
+    scaled = np.diag(curve / 2) @ on_inputs
+    matrix = np.diag(curve + range_) - half - half.T - (scaled / box) @ scaled.T
+    right = row[size:] + zero + line - above + slopes @ on_neurons + range_ * rational(facts.upper)
+    right = right + curve * (bias_all + on_inputs @ (by_e / box) / 2)
+    constant = exact_start @ rational(compact.scores.bias) + row[:size] @ centre
+    constant += slopes @ bias_all - (rational(facts.chord) * above) @ rational(facts.lower)
+    constant += box.sum() + (by_e * by_e / box).sum() / 4
+    for value, exact, radius in zip(found, (matrix, right, constant), radii, strict=True):
+        off = abs(rational(np.asarray(value)) - exact)
+        assert (off <= rational(np.asarray(radius))).all()
+        assert (np.asarray(off, dtype=np.float64) > 0).any()  # there is rounding to hold
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 1e40])

@@ -42,7 +42,7 @@ _WORSE, _HALVINGS = 0.2, 12
 _PROBES = 16
 # First multipliers: of the curve relative to those of the triangles, and by how much they
 # may have to shrink from layer to layer.
-_SHARE, _GROWTH, _GROWTHS = 0.01, 1.5, 16
+_SHARE, _GROWTHS = 0.01, (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +139,7 @@ class Evaluation:
     gradient: Array
 
 
+@np.errstate(all="ignore")  # a value that is not finite is rejected
 def evaluate(
     facts: Facts, lead: Lead, multipliers: Multipliers, barrier: float, random: Any
 ) -> Evaluation | None:
@@ -266,14 +267,13 @@ class QuadraticSearch:
         return None
 
     def _start(self, lead: Lead, random: Any) -> tuple[Multipliers, Evaluation] | None:
-        """The multipliers of the last lead, or the first ones for which the sum is concave."""
+        """The multipliers of the last lead, or the best first ones."""
         barrier = schedule(0, len(self.facts.bias))[1]
-        for growth in _GROWTH ** np.arange(_GROWTHS):
-            start = self.last or starting_multipliers(self.facts, lead, float(growth))
-            found = evaluate(self.facts, lead, start, barrier, random)
-            if found is not None:
-                return start, found
-        return None
+        tried = [self.last] if self.last is not None else None
+        tried = tried or [starting_multipliers(self.facts, lead, g) for g in _GROWTHS]
+        evaluations = [evaluate(self.facts, lead, each, barrier, random) for each in tried]
+        found = [(a, b) for a, b in zip(tried, evaluations, strict=True) if b is not None]
+        return min(found, key=lambda pair: pair[1].value, default=None)
 
 
 def schedule(step: int, neurons: int) -> tuple[float, float]:
