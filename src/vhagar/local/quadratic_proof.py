@@ -31,8 +31,9 @@ from vhagar.relaxation.positive_definite import is_positive_definite
 # More than any product here loses to underflow, since neither multipliers nor rows are extreme.
 _UNDERFLOW = 1e-200
 # Evaluations of multipliers: for the first lead, and for each one; and how fast they are, in
-# products of two numbers per second. Most neurons: their matrix takes memory.
+# products of two numbers per second.
 _FIRST, _EACH, _PER_SECOND = 100, 50, 5e10
+# Most neurons: their matrix takes memory.
 _MOST_NEURONS = 2_000
 # Relative distances above the value in float64 at which a proof is tried.
 _ROOM = (1e-9, 1e-6, 1e-4, 1e-2)
