@@ -53,6 +53,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "local/branching.py:_CLEARLY",
         "local/certificate.py:_CLAIMED",
         "local/engine_search.py:_HEAD_START",
+        "local/quadratic.py:SMALLEST",
+        "local/quadratic.py:LARGEST",
         "perturbation/domain/emptiness.py:_LEAST",
         "perturbation/domain/projection.py:*_SPARE",
         "perturbation/domain/projection.py:_CLOSE",

@@ -980,6 +980,7 @@ ONE_IMAGE = {
 
 _COMPACT = "vhagar.local.compact"
 _SEEN = "tests/local/test_compact.py::"
+_FACTS = "tests/local/test_quadratic.py::"
 
 LOCAL = {
     "one image: an end of a range forgotten": _tested(
@@ -1028,6 +1029,24 @@ LOCAL = {
         "sign * np.fmin(before, best)",
         "sign * np.fmin(before, 0.8 * best)",
         _SEEN + "test_ranges_hold_and_eliminated_neurons_keep_their_sign",
+    ),
+    "one image: the chord of a neuron too low": _tested(
+        "vhagar.local.quadratic",
+        "chord = np.where(wide, upper / ",
+        "chord = np.where(wide, 0.5 * upper / ",
+        _FACTS + "test_whatever_is_proved_holds_for_all_versions",
+    ),
+    "one image: a fact about a neuron's range too strong": _tested(
+        "vhagar.local.quadratic_proof",
+        "right = right + range_ * facts.upper\n    right = right + curve * (facts.bias",
+        "right = right + curve * (facts.bias",
+        _FACTS + "test_whatever_is_proved_holds_for_all_versions",
+    ),
+    "one image: rounding forgotten in quadratic facts": _tested(
+        "vhagar.local.quadratic_proof",
+        "relative = 8 * terms",
+        "relative = 0 * terms",
+        _FACTS + "test_radii_hold_the_exact_sums",
     ),
     "one image: a node closed by float32": _tested(
         "vhagar.local.branching",

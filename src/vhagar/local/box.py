@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array, Index, Mask
 from vhagar.local.branching import Tree, VersionSearch
 from vhagar.local.compact import Decisions, RefinedLayer
+from vhagar.local.quadratic_proof import QuadraticBounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +54,28 @@ class Box:
     at: tuple[int, float] | None = None  # the parameter that is split, and where
     neuron: tuple[int, int] | None = None  # whose sign is decided in the parts: layer and index
     stuck: bool = False
+    quadratic: QuadraticBounds | None = None
+    needs_signs: bool = False  # whether quadratic facts alone do not close it
     # Processor seconds for the neurons' ranges and the roots, and for the search since then.
     seconds_to_begin: float = 0.0
     seconds: float = 0.0
+    # The largest value of an open node at several such times.
+    worst: list[tuple[float, float]] = field(default_factory=list)
+
+    def note(self, seconds: float, worst: float) -> None:
+        """Take down how far the search has come, after so many more seconds."""
+        self.seconds += seconds
+        self.worst.append((self.seconds, worst))
+
+    @property
+    def forecast(self) -> float:
+        """Seconds in which the search will end if each doubling of its time gains as much as the
+        last one did."""
+        now = self.worst[-1][1]
+        before = next((value for at, value in reversed(self.worst) if 2 * at <= self.seconds), None)
+        if before is None or not before > now:
+            return math.inf
+        return float(self.seconds * np.expm1(min(np.log(2) * now / (before - now), 100.0)))
 
     @property
     def is_closed(self) -> bool:

@@ -113,9 +113,13 @@ class VersionSearch:
     @property
     def is_promising(self) -> bool:
         """Whether deciding signs, with the ranges as they are, has lowered the worst value much."""
+        return self.worst < (1 - _FALLEN) * self._worst_root
+
+    @property
+    def worst(self) -> float:
+        """The largest value of an open node."""
         assert self._open is not None
-        worst = float(self._open.values.max(initial=-np.inf))
-        return worst < (1 - _FALLEN) * self._worst_root
+        return float(self._open.values.max(initial=-np.inf))
 
     @property
     def is_full(self) -> bool:
@@ -153,6 +157,13 @@ class VersionSearch:
             if own.max(initial=0.0) > 0:
                 return layer, int(block.neurons[int(own.argmax())])
         return None
+
+    def close(self, row: int, upper: float) -> None:
+        """Take over a proven bound on a row, whose open nodes are left out from now on."""
+        assert self._open is not None
+        self._closed[row] = max(self._closed[row], upper)
+        self._open = self._open.take(self._open.nodes.rows != row)
+        self._note_done()
 
     def step(self) -> bool:
         """Split the nodes with the largest values; False if a fully decided one stays open."""

@@ -23,6 +23,7 @@ from vhagar.local.branching import Tree, VersionSearch
 from vhagar.local.compact import Compact, RefinedLayer, input_coefficients, upper_bounds
 from vhagar.local.device import CPU, Device
 from vhagar.local.elimination import compact_network
+from vhagar.local.quadratic_proof import QuadraticBounds, are_possible, likely_seconds
 from vhagar.local.versions import FixedMap
 from vhagar.network import Network
 
@@ -32,6 +33,9 @@ _FEW_PARAMETERS, _NODES_PER_BOX = 10, 24
 _MOST_BOXES = 50_000
 # Share of the remaining time for optimised slopes of the neurons' ranges.
 _TIGHTENING = 0.3
+# Branch and bound has this share of the time that bounds by quadratic facts would take before they
+# are tried.
+_BEFORE_FACTS = 0.25
 
 
 @dataclass(eq=False)
@@ -85,6 +89,8 @@ class PieceSearch:
         if box.search is None:
             self._begin(box)
             box.seconds_to_begin = time.process_time() - begun
+        elif self._is_time_for_facts(box):
+            self._bound_by_facts(box)
         elif self._has_parts(box):
             self._open += box.parts
             self._finish(box)
@@ -93,8 +99,33 @@ class PieceSearch:
             before = box.search.nodes
             box.stuck = not box.search.step() or box.search.is_full
             self.nodes += box.search.nodes - before
-            box.seconds += time.process_time() - begun
+            box.note(time.process_time() - begun, box.search.worst)
         return self._take(box)
+
+    def _is_time_for_facts(self, box: Box) -> bool:
+        """Whether to bound a lead by quadratic facts; certificates have no such proofs."""
+        if self.record or self._is_split_by_parameters or not box.tightened or box.decisions:
+            return False
+        assert box.search is not None
+        if box.needs_signs or not are_possible(box.search.compact):
+            return False
+        if box.quadratic is not None or box.stuck:
+            return True
+        likely = likely_seconds(box.search.compact, int((box.uppers >= 0).sum()))
+        tried = box.seconds >= max(_BEFORE_FACTS * likely, box.seconds_to_begin)
+        return tried and box.forecast > likely
+
+    def _bound_by_facts(self, box: Box) -> None:
+        """Bound the largest lead by quadratic facts."""
+        assert box.search is not None
+        if box.quadratic is None:
+            box.quadratic = QuadraticBounds(box.search.compact)
+        row = int(box.uppers.argmax())
+        upper = box.quadratic.bound(box.start[row], float(box.uppers[row]), self.stop)
+        if upper < 0:
+            box.search.close(row, upper)
+        else:
+            box.quadratic, box.needs_signs = None, True
 
     def _take(self, box: Box) -> Array:
         """Take over what the search of a box has found."""
