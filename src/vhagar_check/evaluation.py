@@ -16,11 +16,13 @@ from vhagar_check.cone_proofs import with_cuts
 from vhagar_check.container import Block, split_json, unpack
 from vhagar_check.errors import Rejected
 from vhagar_check.formula import Decisions
+from vhagar_check.image_facts import FactsProver
 from vhagar_check.layers import Floats
 from vhagar_check.proofs import (
     BOXES,
     CONTRADICTION,
     EMPTY,
+    FACTS,
     MULTIPLIERS,
     QUADRATIC,
     SPECTRAL,
@@ -131,6 +133,7 @@ class Evaluator:
         self._statement = statement
         self._regions = Regions(statement.form, exact)
         self._last: tuple[Block, Region] | None = None
+        self._last_facts: tuple[Region, FactsProver] | None = None
         self._last_whole: tuple[Block, SpectralProver | WindowProver] | None = None
         self._values: dict[int, float] = {}  # what it proves of each target
 
@@ -228,7 +231,7 @@ class Evaluator:
         root, count = self._statement.tree.roots[tree], len(nodes)
         known = np.isin(kinds, [*range(QUADRATIC + 1), TIED])
         if self._statement.image is not None:
-            known &= kinds <= EMPTY
+            known = (kinds <= EMPTY) | (kinds == FACTS)
         if not known.all() or (root.slopes and self._statement.image is not None):
             raise Rejected("a proof is for a node that there is not, or of an unknown kind")
         if root.boxes:
@@ -236,10 +239,10 @@ class Evaluator:
         by_facts = (kinds == QUADRATIC) | (kinds == TIED)
         if root.slopes and not by_facts.all():
             raise Rejected("a node that is split by slopes has a proof about pairs of inputs")
-        vectors, quadratic = self._vectors(region, root, kinds, data[5 * count :])
+        vectors, quadratic, facts = self._vectors(region, root, kinds, data[5 * count :])
         decisions = self._decisions(region, tree, nodes)
         question, scope = self._statement.question(root), region.scope
-        if scope is not None and by_facts.any():
+        if scope is not None and (by_facts.any() or len(facts)):
             raise Rejected("a quadratic proof rests on bounds that hold for some pairs alone")
         if scope is not None and not all(scope.covers(root.target, node) for node in decisions):
             raise Rejected("a proof rests on bounds that hold for another part of the tree")
@@ -255,9 +258,16 @@ class Evaluator:
             }
             for k, vector in zip(np.flatnonzero(by_facts), quadratic, strict=True):
                 found[k] = judges[int(kinds[k])].value(vector, decisions[k])
+        for k, vector in zip(np.flatnonzero(kinds == FACTS), facts, strict=True):
+            found[k] = self._prover_by_facts(region).value(vector, question)
         if scope is not None:  # nothing is known about pairs with less confidence
             found = np.maximum(found, scope.level)
         return nodes, found
+
+    def _prover_by_facts(self, region: Region) -> FactsProver:
+        if self._last_facts is None or self._last_facts[0] is not region:
+            self._last_facts = region, FactsProver(region)
+        return self._last_facts[1]
 
     def _decisions(self, region: Region, tree: int, nodes: NDArray[np.uint32]) -> list[Decisions]:
         """The decisions of nodes, which must belong to the tree and to the region."""
@@ -273,24 +283,32 @@ class Evaluator:
 
     def _vectors(
         self, region: Region, root: Root, kinds: NDArray[np.uint8], data: bytes
-    ) -> tuple[Floats, Floats]:
-        """Read the numbers of the proofs by multipliers, and of the quadratic proofs."""
+    ) -> tuple[Floats, Floats, Floats]:
+        """Read the numbers of the proofs by multipliers, by quadratic facts about differences, and
+        by facts about one image."""
         question = self._statement.question(root)
         plain = region.width(self._statement.network.classes, question.target is not None)
-        other = QuadraticProver.width(region)
-        widths = {MULTIPLIERS: plain, CONTRADICTION: plain, QUADRATIC: other, TIED: other}
+        other, own = QuadraticProver.width(region), FactsProver.width(region)
+        widths = {
+            MULTIPLIERS: plain,
+            CONTRADICTION: plain,
+            QUADRATIC: other,
+            TIED: other,
+            FACTS: own,
+        }
         lengths = [widths.get(kind, 0) for kind in kinds.tolist()]
         if len(data) != 8 * sum(lengths):
             raise Rejected("a block of proofs has the wrong length")
         numbers, place = np.frombuffer(data, "<f8").astype(np.float64), 0
-        vectors: list[Floats] = []
-        quadratic: list[Floats] = []
+        found: dict[int, list[Floats]] = {kind: [] for kind in widths}
+        vectors, quadratic, facts = found[MULTIPLIERS], found[QUADRATIC], found[FACTS]
+        found[CONTRADICTION], found[TIED] = vectors, quadratic
         for kind, length in zip(kinds.tolist(), lengths, strict=True):
             if kind in widths:
-                found = quadratic if kind in (QUADRATIC, TIED) else vectors
-                found.append(numbers[place : place + length])
+                found[kind].append(numbers[place : place + length])
             place += length
         return (
             np.array(vectors).reshape(len(vectors), plain),
             np.array(quadratic).reshape(len(quadratic), other),
+            np.array(facts).reshape(len(facts), own),
         )

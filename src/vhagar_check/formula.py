@@ -130,7 +130,7 @@ class Bounds:
         added: Added | None = None,
         cuts: Weighted | None = None,
     ) -> tuple[Floats, Floats]:
-        begun = self._through_stage(stage, a, b, np.zeros(len(a)), np.zeros(len(a)))
+        begun = self.through_stage(stage, a, b, np.zeros(len(a)), np.zeros(len(a)))
         return self._below(stage, begun, choose, decisions, added, cuts)
 
     def _below(
@@ -163,7 +163,7 @@ class Bounds:
                 size = (abs(p) + abs(q) + abs(added.on_s) + abs(added.on_t)) @ corners.magnitude
                 error = error + gamma(4) * size  # the sums are rounded
                 a, b = p + added.on_s, q + added.on_t
-            a, b, constant, error = self._through_stage(k - 1, a, b, constant, error)
+            a, b, constant, error = self.through_stage(k - 1, a, b, constant, error)
         if cuts is not None:
             a, b, error = cuts.taken_off_inputs(a, b, error, self.piece.magnitude)
         if on_pixels is None:
@@ -216,9 +216,11 @@ class Bounds:
                 value[row] = self.piece.decided(a[[row]], b[[row]], case.sides)[0]
         return value
 
-    def _through_stage(
+    def through_stage(
         self, k: int, a: Floats, b: Floats, constant: Floats, error: Floats
     ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Go back from coefficients on a stage's outputs to ones on its inputs, with a constant and
+        a bound on its error."""
         layers = self.network.stages[k]
         for layer, size in zip(reversed(layers), self._sizes(k)[-2::-1], strict=True):
             both = abs(a) + abs(b)

@@ -123,7 +123,8 @@ def _of_map(piece: BoxAffine, pixels: list[Fraction], clip: bool) -> AtImage:
 class OneImage(Piece):
     """The versions over a box of parameters; both copies see the same version.
 
-    `span` is the box: the lower ends of all parameters, and their upper ends.
+    `span` is the box: the lower ends of all parameters, and their upper ends. The versions lie in
+    `centre + directions v + w` with `v` in `[-1, 1]^k` and `abs(w) <= room`.
     """
 
     sides = 2
@@ -133,21 +134,21 @@ class OneImage(Piece):
         self.domain = made.domain
         self.span: Any = box
         size = self.domain.size
-        self._centre, self._room = np.zeros(size), np.zeros(size)
-        self._directions = np.zeros((size, len(box[0])) if not made.own else (size, 0))
+        self.centre, self.room = np.zeros(size), np.zeros(size)
+        self.directions = np.zeros((size, len(box[0])) if not made.own else (size, 0))
         low, high = ([Fraction(end) for end in ends] for ends in box)
         for k, entry in enumerate(made.entries):
             middle, halves, room = self._spread(entry, low, high)
-            self._centre[k] = float(middle)
+            self.centre[k] = float(middle)
             room += abs(middle - Fraction(float(middle)))
             for j, half in halves.items():
-                self._directions[k, j] = float(half)
+                self.directions[k, j] = float(half)
                 room += abs(half - Fraction(float(half)))
-            self._room[k] = rounded_up(room)
-        reach = abs(self._directions).sum(axis=1) + self._room
-        self._size = (abs(self._centre) + reach) * (1 + 1e-9)
+            self.room[k] = rounded_up(room)
+        reach = abs(self.directions).sum(axis=1) + self.room
+        self._size = (abs(self.centre) + reach) * (1 + 1e-9)
         slack = 1e-12 * self._size
-        self.image = self._centre - reach - slack, self._centre + reach + slack
+        self.image = self.centre - reach - slack, self.centre + reach + slack
         self.rises = self.falls = np.zeros(size, dtype=np.bool_)
 
     def _spread(
@@ -199,12 +200,12 @@ class OneImage(Piece):
 
     def largest(self, a: Floats, b: Floats) -> Floats:
         both = a + b
-        across = abs(both @ self._directions).sum(axis=1)
-        return np.asarray(both @ self._centre + across + abs(both) @ self._room)
+        across = abs(both @ self.directions).sum(axis=1)
+        return np.asarray(both @ self.centre + across + abs(both) @ self.room)
 
     def rounding(self, a: Floats, b: Floats) -> Floats:
         """A bound on the rounding of sums over all entries and all parameters."""
-        terms = 2 * self.domain.size + self._directions.shape[1] + 64
+        terms = 2 * self.domain.size + self.directions.shape[1] + 64
         reach = (abs(a) + abs(b)) @ self._size
         return np.asarray(1.01 * gamma(terms) * reach + TINY)
 

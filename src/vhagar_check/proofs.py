@@ -23,6 +23,7 @@ from vhagar_check.rational import exact_upper, rounded_up
 from vhagar_check.regions import EQUAL, PAIR, Region, from_tables
 
 QUICK, MULTIPLIERS, CONTRADICTION, EMPTY, QUADRATIC, SPECTRAL, BOXES, TIED, WINDOWS = range(9)
+FACTS = 9
 _BATCH = 256
 
 

@@ -136,7 +136,7 @@ class QuadraticProver:
         if ((given < _SMALLEST) | (given > _LARGEST)).any():
             return float(np.inf)
         matrix, radius = self._enclosed(rows, slope_facts, box_facts)
-        if _is_definite(matrix, radius):
+        if is_definite(matrix, radius):
             return self._claim
         inputs = max(len(self._inputs), len(self._entering.changed))
         few = len(rows.places) <= _FEW_PAIRS and inputs <= _FEW_INPUTS
@@ -286,7 +286,7 @@ class QuadraticProver:
         return [self._entering.pulled_exactly(row.fractions()) for row in rows], on_pairs
 
 
-def _is_definite(matrix: Floats, radius: Floats) -> bool:
+def is_definite(matrix: Floats, radius: Floats) -> bool:
     """Whether every symmetric matrix within the radius is proved to have no negative eigenvalue."""
     diagonal = matrix.diagonal()
     if not (np.isfinite(matrix).all() and np.isfinite(radius).all() and (diagonal > 0).all()):

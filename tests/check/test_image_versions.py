@@ -136,7 +136,7 @@ def test_images_hold_every_version_and_little_more(clip: bool, own: bool) -> Non
         assert high - most <= room
     assert piece.inputs is piece.image
     assert not piece.rises.any()
-    assert piece._directions.shape == (4, 0 if own else 2)
+    assert piece.directions.shape == (4, 0 if own else 2)
 
 
 @pytest.mark.parametrize("clip", [True, False])
@@ -151,7 +151,7 @@ def test_one_parameter_and_a_clip(clip: bool, box: Box, start: float, slope: flo
     found = AtImage(DOMAIN, [entry] * 4, ((-0.5,), (0.75,)), clip)
     piece = OneImage(found, box)
     low, high = Fraction(box[0][0]), Fraction(box[1][0])
-    centre, half = Fraction(piece._centre[0]), Fraction(piece._directions[0, 0])
+    centre, half = Fraction(piece.centre[0]), Fraction(piece.directions[0, 0])
     worst = Fraction(0)
     for k in range(65):
         share = Fraction(k, 32) - 1
@@ -159,13 +159,13 @@ def test_one_parameter_and_a_clip(clip: bool, box: Box, start: float, slope: flo
         line = centre + share * half
         for version in (found.clipped(value - room), found.clipped(value + room)):
             worst = max(worst, abs(version - line))
-    assert worst <= Fraction(piece._room[0])
+    assert worst <= Fraction(piece.room[0])
     begin, end = (entry.start + entry.slopes[0] * side for side in (low, high))
     bends = any(min(begin, end) < limit < max(begin, end) for limit in DOMAIN.ends)
     if not (clip and bends):
-        assert Fraction(piece._room[0]) == pytest.approx(room)
+        assert Fraction(piece.room[0]) == pytest.approx(room)
         assert centre == (found.clipped(begin) + found.clipped(end)) / 2
-    assert piece._room[0] <= 0.5
+    assert piece.room[0] <= 0.5
 
 
 def test_rounded_centres_and_directions_are_paid_for() -> None:
@@ -175,8 +175,8 @@ def test_rounded_centres_and_directions_are_paid_for() -> None:
     middle, half = third + third / 10, third / 10
     wrong = abs(middle - Fraction(float(middle))) + abs(half - Fraction(float(half)))
     assert wrong > 0
-    assert Fraction(piece._room[0]) >= wrong
-    assert Fraction(piece._room[0]) <= wrong * 2
+    assert Fraction(piece.room[0]) >= wrong
+    assert Fraction(piece.room[0]) <= wrong * 2
 
 
 def test_supports_are_those_of_one_version() -> None:
@@ -185,8 +185,8 @@ def test_supports_are_those_of_one_version() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(2, 5, 4))
     both = a + b
-    expected = both @ piece._centre + abs(both @ piece._directions).sum(axis=1)
-    expected += abs(both) @ piece._room
+    expected = both @ piece.centre + abs(both @ piece.directions).sum(axis=1)
+    expected += abs(both) @ piece.room
     np.testing.assert_allclose(piece.largest(a, b), expected, rtol=1e-13)
     support = piece.support(a, b)
     assert (support >= expected).all()
@@ -196,14 +196,14 @@ def test_supports_are_those_of_one_version() -> None:
 
 def test_rounding_grows_with_all_that_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     piece = OneImage(some_versions(False), ((-0.5, -0.5), (0.75, 0.75)))
-    reach = abs(piece._directions).sum(axis=1) + piece._room
-    size = (abs(piece._centre) + reach) * (1 + 1e-9)
+    reach = abs(piece.directions).sum(axis=1) + piece.room
+    size = (abs(piece.centre) + reach) * (1 + 1e-9)
     np.testing.assert_allclose(piece._size, size, rtol=1e-12)
     low, high = piece.image
-    np.testing.assert_allclose(low, piece._centre - reach, atol=1e-11)
-    assert (low < piece._centre - reach).all()
-    assert (high > piece._centre + reach).all()
-    np.testing.assert_allclose(piece._centre + reach + 1e-12 * size, high, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(low, piece.centre - reach, atol=1e-11)
+    assert (low < piece.centre - reach).all()
+    assert (high > piece.centre + reach).all()
+    np.testing.assert_allclose(piece.centre + reach + 1e-12 * size, high, rtol=0, atol=1e-15)
     a, b = np.array([[1.0, -2.0, 0.0, 0.5]]), np.array([[0.0, 3.0, -1.0, 0.25]])
     terms = 2 * 4 + 2 + 64
     expected = 1.01 * gamma(terms) * (abs(a) + abs(b)) @ size
@@ -270,7 +270,7 @@ def test_a_clip_with_several_parameters(
     piece = OneImage(AtImage(DOMAIN, [entry] * 4, box, clip=True), box)
     np.testing.assert_allclose(piece.image[0], [least] * 4, atol=1e-9)
     np.testing.assert_allclose(piece.image[1], [most] * 4, atol=1e-9)
-    assert bool(piece._directions.any()) == moves
+    assert bool(piece.directions.any()) == moves
     still = OneImage(AtImage(DOMAIN, [Entry(Fraction(2), {})] * 4, ((), ()), True), ((), ()))
     np.testing.assert_allclose(still.image[0], [1.0] * 4, atol=1e-9)
     one = Entry(Fraction(2), {})

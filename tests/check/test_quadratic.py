@@ -128,7 +128,7 @@ def test_slopes_alone_prove_the_claim(which: str, request: pytest.FixtureRequest
 def test_what_float64_leaves_open_is_decided_in_rationals(
     proved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quadratic, "_is_definite", lambda *_: False)
+    monkeypatch.setattr(quadratic, "is_definite", lambda *_: False)
     monkeypatch.setattr(quadratic, "_FEW_PAIRS", 40)
     path, model = proved
     assert check(path, model=model).upper == heads(path)["claims"]["upper"]

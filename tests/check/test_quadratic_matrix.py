@@ -18,7 +18,7 @@ from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
 from vhagar_check.pixelwise import linf_ball
-from vhagar_check.quadratic import QuadraticProver, _is_definite, _Rows
+from vhagar_check.quadratic import QuadraticProver, is_definite, _Rows
 from vhagar_check.regions import EQUAL, OFF, ON, PAIR, Region
 
 DOMAIN = Domain((1, 2, 2), 0.0, 1.0)
@@ -194,7 +194,7 @@ def test_ties_are_decided_in_rationals_where_they_are_exact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With few pixels that change, however few the unknowns are."""
-    monkeypatch.setattr(module, "_is_definite", lambda *_: False)
+    monkeypatch.setattr(module, "is_definite", lambda *_: False)
     own = brightened(1)
     vector = np.repeat([1e-4, 1e-8, 1.0], [3, 2, 4])  # of pairs in both layers, and of pixels
     assert len(vector) == QuadraticProver.width(own)
@@ -206,7 +206,7 @@ def test_ties_are_decided_in_rationals_where_they_are_exact(
     monkeypatch.setattr(module, "_FEW_INPUTS", 3)
     assert judge.value(vector, Decisions()) == np.inf
     monkeypatch.undo()
-    monkeypatch.setattr(module, "_is_definite", lambda *_: False)
+    monkeypatch.setattr(module, "is_definite", lambda *_: False)
     judge._entering = replace(judge._entering, slips=np.full((4, 1), 2.0**-50))
     assert judge.value(vector, Decisions()) == np.inf
 
@@ -428,7 +428,7 @@ def test_a_network_without_neurons() -> None:
 def test_definite_within_a_radius(matrix: Any, radius: float, expected: bool) -> None:
     given = np.array(matrix)
     with np.errstate(all="ignore"):
-        assert _is_definite(given, np.full(given.shape, radius)) is expected
+        assert is_definite(given, np.full(given.shape, radius)) is expected
 
 
 def test_what_is_judged_is_scaled_and_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +438,7 @@ def test_what_is_judged_is_scaled_and_lowered(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "is_above", lambda matrix, least: seen.append((matrix, least)))
     matrix = np.array([[5.0, 1.0, 0.25], [1.0, 0.75, 0.5], [0.25, 0.5, 40.0]])
     radius = np.array([[1e-3, 2e-3, 3e-3], [2e-3, 5e-3, 7e-3], [3e-3, 7e-3, 11e-3]])
-    _is_definite(matrix, radius)
+    is_definite(matrix, radius)
     ((found, least),) = seen
     factors = np.array([0.5, 1.0, 0.125])
     expected = matrix * np.outer(factors, factors)

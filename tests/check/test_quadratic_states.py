@@ -29,7 +29,7 @@ def test_multipliers_of_settled_pairs_do_not_count(monkeypatch: pytest.MonkeyPat
         return "matrix", "radius"
 
     monkeypatch.setattr(judge, "_enclosed", enclosed)
-    monkeypatch.setattr(module, "_is_definite", lambda matrix, radius: True)
+    monkeypatch.setattr(module, "is_definite", lambda matrix, radius: True)
     vector = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
     assert judge.value(vector, Decisions()) == 3.0
     assert seen == [([3.0, 4.0, 1.0, 2.0], [5.0, 7.0])]
@@ -75,7 +75,7 @@ def test_rationals_decide_small_matrices(
     assert (module._FEW_PAIRS, module._FEW_INPUTS) == (24, 40)
     monkeypatch.setattr(module, "_FEW_PAIRS", pairs)
     monkeypatch.setattr(module, "_FEW_INPUTS", inputs)
-    monkeypatch.setattr(module, "_is_definite", lambda matrix, radius: False)
+    monkeypatch.setattr(module, "is_definite", lambda matrix, radius: False)
     monkeypatch.setattr(module, "is_semidefinite_exactly", lambda matrix: semidefinite)
     (occlusion,) = pieces("occlusion(1,1,1)", DOMAIN, True)
     judge = prover(region(1, occlusion if tied else BALL), tied=tied)

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from vhagar.array_types import Array, Index, Mask
 from vhagar.local.branching import Tree, VersionSearch
 from vhagar.local.compact import Decisions, RefinedLayer
-from vhagar.local.quadratic_proof import QuadraticBounds
+from vhagar.local.quadratic_proof import FactsProof, QuadraticBounds
 
 
 @dataclass(frozen=True, eq=False)
 class BoxProof:
     """The proof of a box's bounds: its neurons' ranges, and its search tree.
 
-    With `is_empty` the ranges of the neurons contradict a decision, which `decisions` leave out.
+    `facts` are the proofs of those targets that quadratic facts closed. With `is_empty` the ranges
+    of the neurons contradict a decision, which `decisions` leave out.
     """
 
     status: list[NDArray[np.uint8]]
@@ -29,6 +30,7 @@ class BoxProof:
     start: Array
     closed: Mask
     decisions: Decisions
+    facts: dict[int, FactsProof] = field(default_factory=dict)
     is_empty: bool = False
 
 
@@ -55,6 +57,7 @@ class Box:
     neuron: tuple[int, int] | None = None  # whose sign is decided in the parts: layer and index
     stuck: bool = False
     quadratic: QuadraticBounds | None = None
+    facts: dict[int, FactsProof] = field(default_factory=dict)  # by the place of the target
     needs_signs: bool = False  # whether quadratic facts alone do not close it
     # Processor seconds for the neurons' ranges and the roots, and for the search since then.
     seconds_to_begin: float = 0.0

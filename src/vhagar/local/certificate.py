@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from vhagar.array_types import Mask
+from vhagar.array_types import Array, Mask
 from vhagar.local.box import Box, BoxProof
 from vhagar.local.compact import RefinedLayer
 from vhagar.local.known import Known, margin_of
 from vhagar.local.piece_search import PieceSearch
 from vhagar.network import Relu
+from vhagar.perturbation import AbstractPiece
 from vhagar.relaxation.interval import Bounds, layer_bounds
 from vhagar.relaxation.proof import ProofKind
 from vhagar.result.certificate import (
@@ -48,6 +49,7 @@ class _ProvenBox:
     piece: int
     search: PieceSearch
     box: Box
+    ends: tuple[Array, Array]
     proofs: list[NodeProof] = field(default_factory=list)
 
 
@@ -56,6 +58,7 @@ class _Writer:
     """Numbers the nodes of all trees and gathers their proofs, box by box."""
 
     roots: int
+    pieces: tuple[AbstractPiece, ...]
     records: bytearray = field(default_factory=bytearray)
     regions: dict[int, _ProvenBox] = field(default_factory=dict)
 
@@ -70,8 +73,8 @@ class _Writer:
             box, node = waiting.pop()
             place = int(np.searchsorted(box.rows, row))
             if box.proof is not None and box.proof.closed[place]:
-                region = self.regions.setdefault(id(box), _ProvenBox(piece, search, box))
-                region.proofs += self._signs(number, node, box.proof, place)
+                region = self.regions.get(id(box)) or self._region(piece, search, box)
+                region.proofs += self._signs(number, node, box.proof, place, len(region.ends[0]))
             elif box.at is not None:
                 parameter, at = box.at
                 children = self._pair(node, NodeKind.SPLIT, 0, parameter, at)
@@ -82,8 +85,17 @@ class _Writer:
             else:
                 waiting += [(part, node) for part in box.parts]
 
-    def _signs(self, tree: int, node: int, proof: BoxProof, place: int) -> Iterator[NodeProof]:
-        """Record the decisions below a node, and yield the proofs of the leaves."""
+    def _region(self, piece: int, search: PieceSearch, box: Box) -> _ProvenBox:
+        ends = box.lower, box.upper
+        if not len(box.lower):  # the map leaves out parameters with a single value; the piece not
+            ends = self.pieces[piece].parameter_bounds
+        self.regions[id(box)] = _ProvenBox(piece, search, box, ends)
+        return self.regions[id(box)]
+
+    def _signs(
+        self, tree: int, node: int, proof: BoxProof, place: int, parameters: int
+    ) -> Iterator[NodeProof]:
+        """Record the decisions below a node, and yield the proofs of the leaves, or its own."""
         if proof.is_empty:
             yield NodeProof(tree, node, ProofKind.EMPTY, b"")
             return
@@ -91,6 +103,10 @@ class _Writer:
         layers = [(k, int(n)) for k, neurons in enumerate(proof.neurons) for n in neurons]
         target = int(proof.start[place].argmax())
         alpha = np.delete(-proof.start[place], target)
+        if place in proof.facts:
+            numbers = proof.facts[place].numbers(parameters, alpha).astype("<f8").tobytes()
+            yield NodeProof(tree, node, ProofKind.FACTS, numbers)
+            return
         waiting = [(proof.roots[place], node)]
         while waiting:
             own, node = waiting.pop()
@@ -117,7 +133,7 @@ def write_local_certificate(path: Path, known: Known, searches: list[PieceSearch
     """Write the certificate of a local question; a bound that is not proven is claimed as null."""
     problem = known.problem.everywhere
     pairs = [(k, row) for k in range(len(searches)) for row in range(len(problem.targets))]
-    writer = _Writer(len(pairs))
+    writer = _Writer(len(pairs), problem.pieces)
     for number, (piece, row) in enumerate(pairs):
         writer.tree(number, piece, searches[piece], row)
     head = {
@@ -149,14 +165,11 @@ def _claims(known: Known, searches: list[PieceSearch]) -> dict[str, Any]:
 
 def _region(known: Known, region: _ProvenBox) -> RegionProofs:
     """Build the blocks of a box, and sort its proofs by tree and node."""
-    proof, box = region.box.proof, region.box
+    proof = region.box.proof
     assert proof is not None
-    ends = box.lower, box.upper
-    if not len(box.lower):  # the map leaves out parameters with a single value; the piece has them
-        ends = known.problem.everywhere.pieces[region.piece].parameter_bounds
     head = {
         "piece": region.piece,
-        "span": [end.tolist() for end in ends],
+        "span": [end.tolist() for end in region.ends],
         "layers": [len(status) for status in proof.status],
         "refined": [],
     }

@@ -103,8 +103,8 @@ class PieceSearch:
         return self._take(box)
 
     def _is_time_for_facts(self, box: Box) -> bool:
-        """Whether to bound a lead by quadratic facts; certificates have no such proofs."""
-        if self.record or self._is_split_by_parameters or not box.tightened or box.decisions:
+        """Whether to bound a lead by quadratic facts."""
+        if self._is_split_by_parameters or not box.tightened or box.decisions:
             return False
         assert box.search is not None
         if box.needs_signs or not are_possible(box.search.compact):
@@ -124,6 +124,8 @@ class PieceSearch:
         upper = box.quadratic.bound(box.start[row], float(box.uppers[row]), self.stop)
         if upper < 0:
             box.search.close(row, upper)
+            if self.record and box.quadratic.proof is not None:
+                box.facts[row] = box.quadratic.proof
         else:
             box.quadratic, box.needs_signs = None, True
 
@@ -151,6 +153,7 @@ class PieceSearch:
             box.start,
             search.uppers < 0,
             box.decisions,
+            box.facts,
         )
 
     def _close_empty(self, box: Box, compact: Compact, decision: tuple[int, int]) -> None:

@@ -12,6 +12,7 @@ bounded by the same sums with absolute values, times a bound on the relative err
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,10 +34,35 @@ _UNDERFLOW = 1e-200
 # Evaluations of multipliers: for the first lead, and for each one; and how fast they are, in
 # products of two numbers per second.
 _FIRST, _EACH, _PER_SECOND = 100, 50, 5e10
-# Most neurons: their matrix takes memory.
-_MOST_NEURONS = 2_000
+# Most neurons, and most coefficients of them on what moves: they take memory, also the checker's.
+_MOST_NEURONS, _MOST_COEFFICIENTS = 2_000, 2**25
 # Relative distances above the value in float64 at which a proof is tried.
 _ROOM = (1e-9, 1e-6, 1e-4, 1e-2)
+
+
+@dataclass(frozen=True, eq=False)
+class FactsProof:
+    """The multipliers of a bound as a certificate states them: of the facts about the neurons, of
+    the parameters (none if the versions do not move along them), and of the input's entries, 0 for
+    those that do not move on their own."""
+
+    neurons: Array
+    parameters: Array
+    entries: Array
+
+    @classmethod
+    def of(cls, compact: Compact, multipliers: Multipliers) -> FactsProof:
+        versions = compact.versions
+        *neurons, moves = multipliers.parts
+        along, own = np.split(moves, [versions.directions.shape[1]])
+        entries = np.zeros(len(versions.room))
+        entries[versions.room > 0] = own
+        return cls(np.concatenate(neurons), along, entries)
+
+    def numbers(self, parameters: int, alpha: Array) -> Array:
+        """All numbers, for a piece with so many parameters."""
+        along = self.parameters if len(self.parameters) else np.zeros(parameters)
+        return np.concatenate([self.neurons, along, self.entries, alpha])
 
 
 class QuadraticBounds:
@@ -45,14 +71,20 @@ class QuadraticBounds:
     def __init__(self, compact: Compact) -> None:
         self._compact, self._facts = compact, Facts.of(compact)
         self._search = QuadraticSearch(self._facts)
+        self.proof: FactsProof | None = None
 
     def bound(self, start: Array, known: float, stop: Callable[[], bool]) -> float:
-        """A proven bound on `start @ scores` below 0; infinity if none is found."""
-        found = np.inf
+        """A proven bound on `start @ scores` below 0; infinity if none is found.
+
+        `proof` then holds what proves it.
+        """
+        found, self.proof = np.inf, None
 
         def proves(multipliers: Multipliers) -> bool:
             nonlocal found
             found = proven_bound(self._compact, self._facts, start, multipliers)
+            if found < 0:
+                self.proof = FactsProof.of(self._compact, multipliers)
             return bool(found < 0)
 
         self._search.improve(Lead.of(self._compact, self._facts, start), known, stop, proves)
@@ -63,7 +95,8 @@ def are_possible(compact: Compact) -> bool:
     """Whether there is anything undecided to bound, and not too much of it."""
     versions = compact.versions
     moves = versions.directions.shape[1] > 0 or bool((versions.room > 0).any())
-    return moves and 0 < compact.undecided <= _MOST_NEURONS
+    coefficients = compact.undecided * sum(versions.directions.shape)
+    return moves and 0 < compact.undecided <= _MOST_NEURONS and coefficients <= _MOST_COEFFICIENTS
 
 
 def likely_seconds(compact: Compact, leads: int) -> float:

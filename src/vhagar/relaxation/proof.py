@@ -26,6 +26,7 @@ class ProofKind(IntEnum):
     BOXES = 6  # a tree of boxes of inputs, in a block of its own
     TIED = 7  # as QUADRATIC, with the input among the unknowns instead of its change
     WINDOWS = 8  # multipliers of pixels and trees of boxes, in a block of its own
+    FACTS = 9  # multipliers of quadratic facts about the neurons of a single copy
 
 
 def _none() -> Array:
