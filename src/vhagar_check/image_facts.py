@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from vhagar_check.errors import Rejected
-from vhagar_check.layers import HALF_ULP, TINY, Floats, gamma
+from vhagar_check.layers import HALF_ULP, TINY, Floats, Mask, gamma
 from vhagar_check.one_image import OneImage
 from vhagar_check.proofs import Question
 from vhagar_check.quadratic import is_definite
@@ -45,7 +45,7 @@ class _Rows:
     def sizes(self) -> _Rows:
         return _Rows(abs(self.on_moves), abs(self.on_neurons), abs(self.constant), self.slip)
 
-    def of_moves(self, some: Floats) -> _Rows:
+    def of_moves(self, some: Mask) -> _Rows:
         """The functions without the moves that are not marked, which become slips."""
         idle = abs(self.on_moves[:, ~some]).sum(axis=1)
         return _Rows(self.on_moves[:, some], self.on_neurons, self.constant, self.slip + idle)
@@ -129,8 +129,8 @@ class FactsProver:
         parameters = len(self._piece.span[0])
         moves = np.concatenate([moving[self._along], moving[parameters + self._free]])
         used = moves > 0
-        facts = by_neuron.reshape(_FACTS, self._neurons)
-        multipliers = _Multipliers(*facts, moves[used])
+        curve, zero, line, above, within = by_neuron.reshape(_FACTS, self._neurons)
+        multipliers = _Multipliers(curve, zero, line, above, within, moves[used])
         rows, lead = self._rows.of_moves(used), self._lead(alpha, question).of_moves(used)
         total = sum((Fraction(weight) for weight in alpha.tolist()), Fraction(0))
         limit = -rounded_up(-Fraction(question.claim) * total)
@@ -202,7 +202,7 @@ class FactsProver:
         terms = 2 * a.shape[1] + len(self._along) + 16
         constant = constant + a @ piece.centre
         slip = slip + gamma(terms) * (abs(a) @ reach) + 4 * HALF_ULP * abs(constant)
-        return _Rows(moves, on_neurons, constant, 1.02 * slip + TINY)
+        return _Rows(moves, on_neurons, constant, 1.001 * slip + TINY)
 
 
 def _enclosed(
@@ -220,7 +220,7 @@ def _enclosed(
     radius[1:, 1:], radius[0, 1:], radius[1:, 0] = (share * part for part in (*sizes[:2], sizes[1]))
     slips = given.curve * ranges.top + given.line + given.above * ranges.chord
     paid = float(slips @ rows.slip) + float(lead.slip[0])
-    radius[0, 0] = 4.1 * (share * sizes[2] + paid) + 16 * HALF_ULP * (abs(limit) + abs(constant))
+    radius[0, 0] = 4.001 * (share * sizes[2] + paid) + 16 * HALF_ULP * (abs(limit) + abs(constant))
     largest = max(abs(part).max(initial=0.0) for part in _parts(rows, lead, ranges))
     if not largest <= _LARGEST:
         radius[0, 0] = np.inf

@@ -18,7 +18,7 @@ from vhagar_check.neuron_bounds import quick_bounds
 from vhagar_check.perturbations import pieces
 from vhagar_check.pieces import Domain, Piece
 from vhagar_check.pixelwise import linf_ball
-from vhagar_check.quadratic import QuadraticProver, is_definite, _Rows
+from vhagar_check.quadratic import QuadraticProver, _Rows, is_definite
 from vhagar_check.regions import EQUAL, OFF, ON, PAIR, Region
 
 DOMAIN = Domain((1, 2, 2), 0.0, 1.0)
