@@ -63,7 +63,7 @@ class _Ranges:
     def of(cls, low: Floats, high: Floats) -> _Ranges:
         """From `low <= s <= high`: any chord between 0 and 1 has an offset, attained at an end."""
         crossing = (low < 0) & (high > 0)
-        chord = np.where(crossing, high / np.where(crossing, high - low, 1.0), high > 0)
+        chord = np.where(crossing, high / np.where(crossing, high - low, 1.0), low >= 0)
         offset = np.maximum(np.maximum(-chord * low, (1 - chord) * high), 0.0)
         return cls(np.maximum(high, 0.0), chord, offset * (1 + 16 * HALF_ULP) + TINY)
 
@@ -212,7 +212,7 @@ def _enclosed(
     matrix, right, constant = _summed(rows, lead, ranges, given, -1.0)
     sizes = _summed(rows.sizes, lead.sizes, ranges, given, 1.0)
     # A term of any entry is rounded at most so often.
-    share = gamma(4 * sum(rows.on_moves.shape) + 4 * len(given.curve) + 64) * (1 + 1e-6)
+    share = gamma(4 * sum(rows.on_moves.shape) + 64) * (1 + 1e-6)
     order = len(right) + 1
     whole, radius = np.zeros((2, order, order))
     whole[1:, 1:], whole[0, 1:], whole[1:, 0] = matrix, right, right
@@ -221,7 +221,7 @@ def _enclosed(
     slips = given.curve * ranges.top + given.line + given.above * ranges.chord
     paid = float(slips @ rows.slip) + float(lead.slip[0])
     radius[0, 0] = 4.001 * (share * sizes[2] + paid) + 16 * HALF_ULP * (abs(limit) + abs(constant))
-    largest = max(abs(part).max(initial=0.0) for part in _parts(rows, lead, ranges))
+    largest = np.max([abs(part).max(initial=0.0) for part in _parts(rows, lead, ranges)])
     if not largest <= _LARGEST:
         radius[0, 0] = np.inf
     return whole, radius + _TINY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -30,7 +31,7 @@ def network(seed: int, linear: bool = False, size: int = 6) -> Network:
     rng, sizes = np.random.default_rng(seed), (4, size, size, CLASSES)
     stages = [
         (Dense(rng.normal(size=(out, into)), rng.normal(size=out) / 4),)
-        for into, out in zip(sizes[:-1], sizes[1:], strict=True)
+        for into, out in itertools.pairwise(sizes)
     ]
     masks = (np.arange(size) == 1, None) if linear else ()
     return Network(tuple(stages), (4,), masks)
@@ -88,10 +89,10 @@ def numbers(about: Region, seed: int) -> Numbers:
     """Multipliers for which the sum is concave."""
     rng = np.random.default_rng(seed)
     neurons = sum(int((layer == EQUAL).sum()) for layer in about.status)
-    facts = rng.uniform(0.5, 1.5, (5, neurons)) * [[0.1], [1.0], [1.0], [1.0], [3.0]]
-    parameters = rng.uniform(0.5, 1.5, len(about.bounds.piece.span[0]))
+    facts = rng.uniform(0.5, 1.5, (5, neurons)) * [[0.2], [1.0], [1.0], [1.0], [3.0]]
+    parameters = rng.uniform(0.1, 0.3, len(about.bounds.piece.span[0]))
     alpha = rng.uniform(0.5, 1.5, CLASSES - 1)
-    return Numbers(facts, parameters, rng.uniform(0.5, 1.5, 4), alpha)
+    return Numbers(facts, parameters, rng.uniform(0.05, 0.15, 4), alpha)
 
 
 class Ideal:
@@ -178,8 +179,11 @@ class Ideal:
         every = [split(row) for row in self.rows]
         for i, (by_move, by_neuron, bias, off) in enumerate(every):
             weight = chord[i] * above[i] - line[i]
-            g, right, constant = g + weight * by_move, right + weight * by_neuron, constant + (
-                weight * bias + (curve[i] * top[i] + line[i] + above[i] * chord[i]) * off
+            g, right, constant = (
+                g + weight * by_move,
+                right + weight * by_neuron,
+                constant
+                + (weight * bias + (curve[i] * top[i] + line[i] + above[i] * chord[i]) * off),
             )
             right[i] += curve[i] * bias
             matrix[i] -= curve[i] * by_neuron / 2
@@ -413,7 +417,7 @@ def test_ranges() -> None:
     high = np.array([3.0, 0.0, 0.0, 2.0, -1.0, 2.0])
     found = _Ranges.of(low, high)
     assert found.top.tolist() == [3.0, 0.0, 0.0, 2.0, 0.0, 2.0]
-    assert found.chord.tolist() == [0.75, 0.0, 0.0, 1.0, 0.0, 1.0]
+    assert found.chord.tolist() == [0.75, 0.0, 1.0, 1.0, 0.0, 1.0]
     assert ((found.offset >= [0.75, 0, 0, 0, 0, 0]) & (found.offset < 0.7501)).all()
     assert (found.offset > 0).all()
     for a, b in np.random.default_rng(0).uniform(-1, 1, (200, 2)):
@@ -432,7 +436,7 @@ def test_errors_hold_the_exact_numbers(
 ) -> None:
     """Weights that nearly cancel: what is left of them is mostly rounding."""
     rng, net = np.random.default_rng(seed), network(seed)
-    (first,), (second,), (last,) = net.stages
+    (_first,), (second,), (last,) = net.stages
     half = 1e6 * rng.normal(size=(3, 4))
     nearly = np.concatenate([half, half * (1 + 1e-9 * rng.normal(size=(3, 1)))])
     offset = -nearly @ versions(seed, kind).centre
@@ -460,4 +464,106 @@ def test_errors_hold_the_exact_numbers(
     # The first entry is lower than the exact one at most: what is paid is part of its radius.
     off = abs(fractions(found) - exact)
     assert (off[1:, 1:] <= fractions(radius[1:, 1:])).all()
-    assert (off[0, 0] <= Fraction(radius[0, 0])) and (off.astype(np.float64) > 0).any()
+    assert off[0, 0] <= Fraction(radius[0, 0])
+    assert (off.astype(np.float64) > 0).any()
+
+
+def close(found: Any, expected: Any) -> bool:
+    return bool(np.allclose(np.asarray(found), np.asarray(expected), rtol=1e-9, atol=0.0))
+
+
+def test_the_allowance_of_versions() -> None:
+    """What rounding may do to a row, to the last term: no more, no less."""
+    about = region(0, "parameters")
+    prover, rng = FactsProver(about), np.random.default_rng(0)
+    piece: Any = about.bounds.piece
+    a, constant, slip = rng.normal(size=(3, 4)), rng.normal(size=3), rng.uniform(1, 2, 3) * 1e-15
+    found = prover._entered(a, np.zeros((3, 0)), constant, slip)
+    reach = abs(piece.centre) + abs(piece.directions).sum(axis=1) + piece.room
+    terms = 2 * 4 + 2 + 16
+    own = 1.01 * 2.0**-53 * (terms + 4) * (abs(a) @ reach) + 4 * 2.0**-53 * abs(found.constant)
+    assert close(found.slip, 1.001 * (slip + own))
+    nothing = prover._entered(np.zeros((1, 4)), np.zeros((1, 0)), np.zeros(1), np.zeros(1))
+    assert nothing.slip.tolist() == [2.0**-900]
+
+
+def test_the_allowance_of_alpha() -> None:
+    about = region(0)
+    prover, alpha = FactsProver(about), np.array([0.75, 1.5])
+    lead = prover._lead(alpha, Question(1, None, 0.0, signed=True))
+    traced = prover._traced(2, np.array([[-0.75, 2.25, -1.5]]))
+    np.testing.assert_array_equal(lead.on_moves, traced.on_moves)
+    np.testing.assert_array_equal(lead.constant, traced.constant)
+    rounded = 1.01 * 2 * 2.0**-53 * 2 * about.bounds.score_size * 2.25
+    assert close(lead.slip - traced.slip, [rounded])
+
+
+def test_the_allowance_of_the_matrix() -> None:
+    rng, neurons, moves = np.random.default_rng(0), 3, 2
+    curve, zero, line, above, within = rng.uniform(0.5, 2, (5, neurons))
+    box, top, chord, offset = rng.uniform(0.5, 2, moves), *rng.uniform(0.5, 1, (3, neurons))
+    given = module._Multipliers(curve, zero, line, above, within, box)
+    ranges = _Ranges(top, chord, offset)
+    coupling = np.tril(rng.normal(size=(neurons, neurons)), -1)
+    rows = module._Rows(
+        rng.normal(size=(neurons, moves)), coupling, rng.normal(size=3), rng.uniform(size=3)
+    )
+    lead = module._Rows(
+        rng.normal(size=(1, moves)), rng.normal(size=(1, 3)), rng.normal(size=1), np.array([0.5])
+    )
+    for slip, limit in ((0.0, 3.0), (1.0, -700.0)):
+        one = replace(rows, slip=slip * rows.slip)
+        two = replace(lead, slip=slip * lead.slip)
+        whole, radius = module._enclosed(one, two, ranges, given, limit)
+        a, b, c = abs(rows.on_moves), abs(rows.on_neurons), abs(rows.constant)
+        share = 1.01 * 2.0**-53 * (4 * (neurons + moves) + 64 + 4) * (1 + 1e-6)
+        weight = chord * above + line
+        g = abs(lead.on_moves[0]) + weight @ a
+        half = np.diag(curve / 2)
+        sizes = np.diag(curve + within) + half @ b + (half @ b).T + half @ (a / box) @ a.T @ half
+        assert np.allclose(radius[1:, 1:], share * sizes, rtol=1e-9, atol=0)
+        right = abs(lead.on_neurons[0]) + weight @ b + zero + line + above + within * top
+        right = right + curve * (c + a @ (g / box) / 2)
+        assert close(radius[0, 1:], share * right)
+        assert close(radius[1:, 0], share * right)
+        constant = abs(lead.constant[0]) + weight @ c + above @ offset + box.sum()
+        constant += (g * g / box).sum() / 4
+        paid = slip * ((curve * top + line + above * chord) @ rows.slip + 0.5)
+        ends = abs(limit) + abs(limit - whole[0, 0] / 4)
+        assert close(radius[0, 0], 4.001 * (share * constant + paid) + 16 * 2.0**-53 * ends)
+
+
+@pytest.mark.parametrize("part", ["on_moves", "on_neurons", "constant"])
+def test_rows_are_limited(part: str) -> None:
+    """One coefficient that is too large, of a neuron or of the lead."""
+    one = np.ones(2)
+    rows = module._Rows(np.ones((2, 2)), np.zeros((2, 2)), one, one)
+    lead = module._Rows(np.ones((1, 2)), np.zeros((1, 2)), one[:1], one[:1])
+    given, ranges = module._Multipliers(*(one,) * 6), _Ranges(one, one, one)
+    for about in ("rows", "lead"):
+        for size, finite in ((2.0**100, True), (2.0**101, False), (np.nan, False)):
+            both = {"rows": rows, "lead": lead}
+            changed = getattr(both[about], part).copy()
+            changed.flat[0] = -size
+            both[about] = replace(both[about], **{part: changed})
+            with np.errstate(all="ignore"):
+                radius = module._enclosed(both["rows"], both["lead"], ranges, given, 1.0)[1]
+            assert np.isfinite(radius[0, 0]) == finite
+
+
+def test_ranges_are_limited() -> None:
+    one = np.ones(2)
+    rows = module._Rows(np.ones((2, 2)), np.zeros((2, 2)), one, one)
+    lead = module._Rows(np.ones((1, 2)), np.zeros((1, 2)), one[:1], one[:1])
+    given = module._Multipliers(*(one,) * 6)
+    large = np.array([1.0, 2.0**101])
+    for ranges in (_Ranges(large, one, one), _Ranges(one, one, large)):
+        assert module._enclosed(rows, lead, ranges, given, 1.0)[1][0, 0] == np.inf
+    fine = _Ranges(one, one, one)
+    assert module._enclosed(rows, lead, fine, given, 1.0)[1][0, 0] < np.inf
+    # What underflow takes is added where everything is 0.
+    zeros = np.zeros(2)
+    rows = module._Rows(np.zeros((2, 2)), np.zeros((2, 2)), zeros, zeros)
+    lead = module._Rows(np.zeros((1, 2)), np.zeros((1, 2)), zeros[:1], zeros[:1])
+    radius = module._enclosed(rows, lead, fine, replace(given, curve=zeros), 1.0)[1]
+    assert radius[2, 1] == 2.0**-500

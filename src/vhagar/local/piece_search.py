@@ -119,7 +119,7 @@ class PieceSearch:
         """Bound the largest lead by quadratic facts."""
         assert box.search is not None
         if box.quadratic is None:
-            box.quadratic = QuadraticBounds(box.search.compact)
+            box.quadratic = QuadraticBounds(box.search.compact, self.record)
         row = int(box.uppers.argmax())
         upper = box.quadratic.bound(box.start[row], float(box.uppers[row]), self.stop)
         if upper < 0:

@@ -36,6 +36,9 @@ _UNDERFLOW = 1e-200
 _FIRST, _EACH, _PER_SECOND = 100, 50, 5e10
 # Most neurons, and most coefficients of them on what moves: they take memory, also the checker's.
 _MOST_NEURONS, _MOST_COEFFICIENTS = 2_000, 2**25
+# A bound that is to be certified is below 0 by so many times what it has for rounding: a thousandth
+# of it is the checker's, which rounds about as much.
+_CLEARLY = 4_000.0
 # Relative distances above the value in float64 at which a proof is tried.
 _ROOM = (1e-9, 1e-6, 1e-4, 1e-2)
 
@@ -68,8 +71,10 @@ class FactsProof:
 class QuadraticBounds:
     """Bounds on leads of scores by quadratic facts about the neurons of a compact network."""
 
-    def __init__(self, compact: Compact) -> None:
+    def __init__(self, compact: Compact, certified: bool = False) -> None:
+        """With `certified`, bounds are so far below 0 that the checker has room to prove them."""
         self._compact, self._facts = compact, Facts.of(compact)
+        self._clearly = _CLEARLY if certified else 0.0
         self._search = QuadraticSearch(self._facts)
         self.proof: FactsProof | None = None
 
@@ -82,7 +87,7 @@ class QuadraticBounds:
 
         def proves(multipliers: Multipliers) -> bool:
             nonlocal found
-            found = proven_bound(self._compact, self._facts, start, multipliers)
+            found = proven_bound(self._compact, self._facts, start, multipliers, self._clearly)
             if found < 0:
                 self.proof = FactsProof.of(self._compact, multipliers)
             return bool(found < 0)
@@ -106,8 +111,14 @@ def likely_seconds(compact: Compact, leads: int) -> float:
     return products * (_FIRST + _EACH * leads) / _PER_SECOND
 
 
-def proven_bound(compact: Compact, facts: Facts, start: Array, multipliers: Multipliers) -> float:
-    """A proven upper bound on `start @ scores` over all versions; infinity without a proof."""
+def proven_bound(
+    compact: Compact, facts: Facts, start: Array, multipliers: Multipliers, clearly: float = 0.0
+) -> float:
+    """A proven upper bound on `start @ scores` over all versions; infinity without a proof.
+
+    With `clearly`, there is none either if the bound is above so many times what it has for
+    rounding, below 0.
+    """
     lead, sizes = Lead.of(compact, facts, start), _sizes(compact, facts, start)
     numbers = multipliers.all
     usable = (numbers >= SMALLEST).all() and (numbers <= LARGEST).all()
@@ -129,6 +140,8 @@ def proven_bound(compact: Compact, facts: Facts, start: Array, multipliers: Mult
             beta = value + room + share * (abs(value) + abs(constant) + room)
             whole[0, 0] = 4 * (beta - constant)
             around[0, 0] = 4.1 * room + 8 * HALF_ULP * (abs(beta) + abs(constant)) + _UNDERFLOW
+            if clearly and not beta < clearly * (value - beta):
+                break
             if np.isfinite(beta) and is_positive_definite(whole, around):
                 return float(beta)
     return float(np.inf)
