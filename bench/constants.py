@@ -53,6 +53,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "local/branching.py:_CLEARLY",
         "local/certificate.py:_CLAIMED",
         "local/engine_search.py:_HEAD_START",
+        "local/quadratic_proof.py:_CLEARLY",
         "local/quadratic.py:SMALLEST",
         "local/quadratic.py:LARGEST",
         "perturbation/domain/emptiness.py:_LEAST",

@@ -248,9 +248,9 @@ def _summed(
     half = given.curve / 2
     coupling = half[:, None] * rows.on_neurons
     crossed = (rows.on_moves / given.moves) @ rows.on_moves.T * np.outer(half, half)
-    lower = np.tril(minus * (coupling + coupling.T + crossed))
-    matrix = np.diag(given.curve + given.within) + lower
-    matrix = np.tril(matrix) + np.tril(matrix, -1).T
+    # Rows have entries for earlier neurons only, below the diagonal.
+    lower = np.diag(given.curve + given.within) + np.tril(minus * (coupling + crossed))
+    matrix = lower + np.tril(lower, -1).T
     constant = lead.constant[0] + on_rows @ rows.constant + given.above @ ranges.offset
     constant = constant + given.moves.sum() + (on_moves**2 / (4 * given.moves)).sum()
     return matrix, right, float(constant)

@@ -5,7 +5,7 @@
 
 writes these vectors anew, or only those made of the certificates named, and leaves the others
 (`make_vectors`) as they are: boxes of inputs, windows, slopes, changes tied to the input, spectral
-norms, tightenings, cuts, domains with their conditions, and one image.
+norms, tightenings, cuts, domains with their conditions, and one image, also by facts.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ..search.test_input_search import changing
 from . import condition_vectors as conditions
 from . import cut_vectors as cuts
 from . import test_box_proofs as boxes
+from . import test_facts_certificates as facts
 from . import test_first_stage as first_stage
 from . import test_quadratic as quadratic
 from . import test_spectral as spectral
@@ -113,6 +114,16 @@ def _of_one_image(text: str) -> Make:
     return make
 
 
+def _by_facts(folder: Path) -> tuple[Path, Path]:
+    _, path, model = facts.certified(folder)
+    return model, path
+
+
+def _by_facts_along_parameters(folder: Path) -> tuple[Path, Path]:
+    _, path, model = facts.certified_along_parameters(folder)
+    return model, path
+
+
 # Name: the model's name, and how both are made.
 VALID: dict[str, tuple[str, Make]] = {
     "boxes": ("three_inputs", _by_boxes),
@@ -128,6 +139,8 @@ VALID: dict[str, tuple[str, Make]] = {
     "domain occlusion": ("sixteen_inputs", _over_a_domain("occlusion(2,2,2)")),
     "one image": ("local", _of_one_image("linf(0.05)")),
     "one image brightness": ("local", _of_one_image("brightness([-0.1,0.1])")),
+    "one image by facts": ("twelve_entries", _by_facts),
+    "one image by facts of parameters": ("twelve_entries", _by_facts_along_parameters),
     **conditions.VALID,
     **cuts.VALID,
 }
@@ -200,6 +213,14 @@ INVALID: dict[str, tuple[str, Change]] = {
     "one image, a smaller claim": ("one image", _lower_by(0.01)),
     "one image, more change": ("one image", _problem(perturbation="linf(0.1)")),
     "one image, a domain": ("one image", _with_a_domain),
+    **{
+        f"one image by facts, {name}": ("one image by facts", change)
+        for name, (change, _) in facts.FORGERIES.items()
+    },
+    "one image by facts of parameters, others": (
+        "one image by facts of parameters",
+        facts.each_vector(lambda numbers: numbers[-25:-14].__imul__(0.1)),
+    ),
     **conditions.INVALID,
 }
 

@@ -113,17 +113,21 @@ def test_what_is_proved_is_true(case: AnyCase, tmp_path: Path) -> None:
         assert verdict.upper < 0
 
 
-@pytest.mark.parametrize("end", [0.14, 0.15])
-def test_facts_move_along_parameters(end: float, tmp_path: Path) -> None:
+def certified_along_parameters(folder: Path) -> tuple[LocalResult, Path, Path]:
     """Versions with fewer parameters than entries, each of which moves all of them."""
-    file, proof = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    file, proof = folder / "model.onnx", folder / "proof.cert"
     file.write_bytes(onnx_bytes(model(0)))
     directions = np.random.default_rng(0).normal(size=(12, 11)) / 4
-    moved = UserPerturbation(directions=directions, ranges=[(-end, end)] * 11, name="mixed")
+    moved = UserPerturbation(directions=directions, ranges=[(-0.14, 0.14)] * 11, name="mixed")
     problem = LocalProblem(read_onnx(file), perturbation=moved, image=np.full(12, 0.5), clip=False)
     with pytest.MonkeyPatch.context() as patch:
         facts_soon(patch)
         result = verify_local(problem, timeout=20, certificate=proof)
+    return result, proof, file
+
+
+def test_facts_move_along_parameters(tmp_path: Path) -> None:
+    result, proof, file = certified_along_parameters(tmp_path)
     assert ProofKind.FACTS in kinds_in(proof)
     assert result.verdict is LocalVerdict.ROBUST
     assert check(proof, model=file).upper < 0

@@ -242,10 +242,11 @@ def begun(seed: int, epsilon: float, record: bool) -> tuple[PieceSearch, float]:
     return search, lead
 
 
-def test_a_search_that_is_stuck_closes_by_facts_unless_it_must_be_certified() -> None:
+@pytest.mark.parametrize("record", [False, True])
+def test_a_search_that_is_stuck_closes_by_facts(record: bool) -> None:
     closed = 0
     for seed, epsilon in itertools.product(range(12), (0.1, 0.2, 0.3)):
-        search, lead = begun(seed, epsilon, record=False)
+        search, lead = begun(seed, epsilon, record)
         if search.is_done or lead >= 0:
             continue
         (box,) = search._open
@@ -257,13 +258,30 @@ def test_a_search_that_is_stuck_closes_by_facts_unless_it_must_be_certified() ->
         assert box.quadratic is not None or box.needs_signs
         assert search.uppers.max() >= lead
         closed += bool((search.uppers < 0).all())
-        certified, _ = begun(seed, epsilon, record=True)
-        (box,) = certified._open
-        box.stuck = True
-        certified.step()
-        assert box.quadratic is None
-        assert not box.needs_signs
+        assert record or not box.facts
+        if search.is_done and record:
+            assert box.proof is not None
+            assert box.proof.facts is box.facts
+            assert box.facts
     assert closed
+
+
+def test_a_bound_that_is_to_be_certified_is_clear() -> None:
+    """It is below 0 by far more than what it has for rounding."""
+    _, compact, _ = compact_of(0, 0.3)
+    assert compact.scores is not None
+    facts, start = Facts.of(compact), np.array([1.0, -1.0, 0.0])
+    multipliers = first_multipliers(facts, Lead.of(compact, facts, start))
+    bound = proven_bound(compact, facts, start, multipliers)
+    for below, clear in ((1e-7, False), (1e-3, True)):
+        compact.scores.bias[0] -= bound + below
+        bound = proven_bound(compact, facts, start, multipliers)
+        assert -1.5 * below < bound < -0.5 * below
+        found = proven_bound(compact, facts, start, multipliers, 4000.0)
+        assert found == (bound if clear else np.inf)
+        certified = QuadraticBounds(compact, certified=True)
+        assert certified._clearly == 4000.0
+    assert proven_bound(compact, facts, start, multipliers, 4000.0) < 0
 
 
 def test_a_closed_row_has_no_open_nodes_and_keeps_its_bound() -> None:
