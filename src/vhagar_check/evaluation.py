@@ -242,8 +242,10 @@ class Evaluator:
         vectors, quadratic, facts = self._vectors(region, root, kinds, data[5 * count :])
         decisions = self._decisions(region, tree, nodes)
         question, scope = self._statement.question(root), region.scope
-        if scope is not None and (by_facts.any() or len(facts)):
+        if scope is not None and by_facts.any():
             raise Rejected("a quadratic proof rests on bounds that hold for some pairs alone")
+        if scope is not None and len(facts):
+            raise Rejected("a proof by facts rests on bounds that hold for some versions alone")
         if scope is not None and not all(scope.covers(root.target, node) for node in decisions):
             raise Rejected("a proof rests on bounds that hold for another part of the tree")
         found = Prover(region, question).values(kinds, vectors, decisions)

@@ -31,8 +31,6 @@ from ..oracle.test_local import local_problem
 from .test_one_image import a_larger_ball, another_image, more_than_proved
 from .test_verdict import Change, forged
 
-EPSILON = 0.1
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
@@ -60,11 +58,11 @@ def model(seed: int) -> Network:
     return Network(tuple(layers), (12,))
 
 
-def certified(folder: Path, seed: int = 0) -> tuple[LocalResult, Path, Path]:
+def certified(folder: Path, seed: int = 0, epsilon: float = 0.1) -> tuple[LocalResult, Path, Path]:
     """A question that needs facts, the certificate of its answer, and the model."""
     file, proof = folder / "model.onnx", folder / "proof.cert"
     file.write_bytes(onnx_bytes(model(seed)))
-    problem = LocalProblem(read_onnx(file), perturbation=f"linf({EPSILON})", image=np.full(12, 0.5))
+    problem = LocalProblem(read_onnx(file), perturbation=f"linf({epsilon})", image=np.full(12, 0.5))
     with pytest.MonkeyPatch.context() as patch:
         facts_soon(patch)
         result = verify_local(problem, certificate=proof)
@@ -93,6 +91,14 @@ def test_a_bound_by_facts_is_proved(proved: tuple[LocalResult, Path, Path]) -> N
     verdict = check(proof, model=file)
     assert -result.lower <= verdict.upper < -0.99 * result.lower
     assert check(proof, model=file, workers=2).uppers == verdict.uppers
+
+
+def test_each_target_has_its_own_facts(tmp_path: Path) -> None:
+    result, proof, file = certified(tmp_path, 7, 0.3)
+    assert kinds_in(proof).count(ProofKind.FACTS) == 2
+    verdict = check(proof, model=file)
+    assert -result.lower <= verdict.upper < -0.99 * result.lower
+    assert max(verdict.uppers.values()) < 0
 
 
 def test_what_is_proved_is_true(case: AnyCase, tmp_path: Path) -> None:
@@ -230,7 +236,7 @@ FORGERIES: dict[str, tuple[Change, str]] = {
     "of an unknown kind": (kinds(10), "unknown kind"),
     "without refinements": (no_refinements, "not proved"),
     "neurons off said to be on": (all_on, "not proved"),
-    "in a region with decisions": (decided, "some pairs alone"),
+    "in a region with decisions": (decided, "some versions alone"),
 }
 
 

@@ -1056,6 +1056,54 @@ LOCAL = {
     ),
 }
 
+_IMAGE_FACTS = "vhagar_check.image_facts"
+_IMAGE_FACTS_TESTS = "tests/check/test_image_facts.py::"
+
+IMAGE_FACTS: dict[str, Fault] = {
+    "facts about one image: the checker believes statuses": _tested(
+        _IMAGE_FACTS,
+        "slip = slip + abs(a) @ self._strays[k - 1]",
+        "slip = slip + 0 * abs(a) @ self._strays[k - 1]",
+        _IMAGE_FACTS_TESTS + "test_units_that_are_not_what_their_status_says",
+    ),
+    "facts about one image: the checker takes chords without their offset": _tested(
+        _IMAGE_FACTS,
+        " + given.above @ ranges.offset",
+        "",
+        _IMAGE_FACTS_TESTS + "test_a_bound_is_what_the_multipliers_are_worth",
+    ),
+    "facts about one image: the checker forgets moves without a multiplier": _tested(
+        _IMAGE_FACTS,
+        "self.slip + idle)",
+        "self.slip)",
+        _IMAGE_FACTS_TESTS + "test_moves_without_a_multiplier_are_slips",
+    ),
+    "facts about one image: the checker takes negative multipliers": _tested(
+        _IMAGE_FACTS,
+        "if not np.isfinite(vector).all() or (vector < 0).any():",
+        "if not np.isfinite(vector).all():",
+        _IMAGE_FACTS_TESTS + "test_multipliers_that_are_negative_or_no_numbers_are_refused",
+    ),
+    "facts about one image: the checker forgets rounding in the matrix": _tested(
+        _IMAGE_FACTS,
+        "share = gamma(4",
+        "share = 0 * gamma(4",
+        _IMAGE_FACTS_TESTS + "test_errors_hold_the_exact_numbers",
+    ),
+    "facts about one image: the checker lets them count below decisions of a region": _tested(
+        "vhagar_check.evaluation",
+        "if scope is not None and len(facts):",
+        "if scope is None and len(facts):",
+        "tests/check/test_facts_certificates.py::test_forgeries_are_refused",
+    ),
+    "facts about one image: they are certified as of another target": _tested(
+        "vhagar.local.certificate",
+        "numbers = proof.facts[place].numbers(",
+        "numbers = proof.facts[max(proof.facts)].numbers(",
+        "tests/check/test_facts_certificates.py::test_each_target_has_its_own_facts",
+    ),
+}
+
 _DIFFERENCES = "vhagar.relaxation.differences"
 _DIFFERENCE_TESTS = "tests/relaxation/test_differences.py"
 # The first bounds of root nodes.
@@ -1879,6 +1927,7 @@ FAULTS: dict[str, Fault] = {
     **CHECKER,
     **GUARD,
     **LOCAL,
+    **IMAGE_FACTS,
     **ONE_IMAGE,
     **READERS,
     **RELAXATION,
