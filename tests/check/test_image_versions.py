@@ -248,7 +248,7 @@ def test_balls_have_a_parameter_for_each_pixel() -> None:
     versions = OneImage(at_image(piece, IMAGE, True), ball.whole)
     np.testing.assert_allclose(versions.image[0], [-0.5, -0.25, 0.5, 0.75], atol=1e-9)
     np.testing.assert_allclose(versions.image[1], [0.0, 0.25, 1.0, 1.0], atol=1e-9)
-    assert versions._directions.shape == (4, 0)
+    assert versions.directions.shape == (4, 0)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from vhagar.local.branching import VersionSearch
+from vhagar.local.piece_search import PieceSearch
 from vhagar.local.problem import LocalProblem
 from vhagar.local.result import LocalVerdict
 from vhagar.local.run import verify_local
@@ -141,6 +142,7 @@ def proved_by_signs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pat
     model, proof = folder / "model.onnx", folder / "signs.cert"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(VersionSearch, "step", lambda search: False)
+        patch.setattr(PieceSearch, "_is_time_for_facts", lambda search, box: False)
         for seed, limit in itertools.product(range(3, 9), np.linspace(0.4, 0.02, 39)):
             text = f"linf({limit:.2f})"
             problem = LocalProblem(written(seed, model), perturbation=text, image=image(seed))

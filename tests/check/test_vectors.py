@@ -60,8 +60,9 @@ def test_every_kind_of_proof_and_block_is_among_what_is_accepted() -> None:
                 if block.tag == "PROF":
                     about, data = split_json(unpack(file, block))
                     kinds |= set(data[4 * about["count"] : 5 * about["count"]])
-    assert tags == {"HEAD", "MAPS", "TREE", "REGN", "TIGH", "CUTS", "SPEC", "BOXS", "WNDW", "PROF"}
-    assert kinds == set(range(9)) - {EMPTY}
+    plain = {"HEAD", "MAPS", "TREE", "REGN", "REFN", "TIGH", "CUTS", "PROF"}
+    assert tags == plain | {"SPEC", "BOXS", "WNDW"}
+    assert kinds == set(range(10)) - {EMPTY}
     assert steps == {0, 1, 2, 3}  # signs, splits of a parameter, slopes, splits by an entry
 
 
