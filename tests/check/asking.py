@@ -18,7 +18,7 @@ from vhagar_check.formula import Decisions
 from vhagar_check.proofs import Question
 from vhagar_check.tree import Root
 
-QUADRATIC_WIDTH = 3
+QUADRATIC_WIDTH, FACTS_WIDTH = 3, 4
 
 
 def blocks(tags: str, raw: int = 10) -> list[Block]:
@@ -79,6 +79,8 @@ class Asked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
         self.plain: list[Any] = []
         self.quadratic: list[Any] = []
+        self.facts: list[Any] = []
+        self.about: list[Any] = []  # the regions of proofs by facts
         self.read: list[Any] = []
         self.raw: dict[int, bytes] = {}
         self._path = path
@@ -105,7 +107,21 @@ class Asked:
                 asked.quadratic.append((*self._asked, vector.tolist(), decisions))
                 return 100.0 + vector[0]
 
+        class Facts:
+            def __init__(self, region: Any) -> None:
+                asked.about.append(region)
+
+            @classmethod
+            def width(cls, region: Any) -> int:
+                return FACTS_WIDTH
+
+            def value(self, vector: Any, question: Question) -> float:
+                own = question.source, question.target, question.claim
+                asked.facts.append((*own, vector.tolist()))
+                return 200.0 + vector[0]
+
         monkeypatch.setattr(evaluation, "Prover", Prover)
+        monkeypatch.setattr(evaluation, "FactsProver", Facts)
         monkeypatch.setattr(evaluation, "QuadraticProver", Quadratic)
         monkeypatch.setattr(evaluation, "unpack", lambda file, block: self.raw[block.offset])
 

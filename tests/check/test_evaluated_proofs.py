@@ -18,6 +18,7 @@ from vhagar_check.proofs import (
     BOXES,
     CONTRADICTION,
     EMPTY,
+    FACTS,
     MULTIPLIERS,
     QUADRATIC,
     QUICK,
@@ -85,6 +86,7 @@ def test_no_proofs_prove_nothing(asked: Asked) -> None:
         (proof([1], [SPECTRAL]), "unknown kind"),
         (proof([1], [BOXES]), "unknown kind"),
         (proof([1], [8]), "unknown kind"),
+        (proof([1], [FACTS], [1, 2, 3, 4]), "unknown kind"),
         (proof([1, 1], [QUICK, SPECTRAL]), "unknown kind"),
         (proof([1], [QUICK], tree=0), "another piece"),
         (proof([1], [QUICK], tree=5), "another piece"),
@@ -139,11 +141,35 @@ def test_one_image_has_proofs_of_some_kinds(asked: Asked) -> None:
     about = asked.evaluator(image=np.zeros(2))
     kinds = [QUICK, MULTIPLIERS, CONTRADICTION, EMPTY]
     about._proofs(region(), proof([1] * 4, kinds, [1, 2, 3, 4]))
-    for kind in (QUADRATIC, TIED):
+    for kind in (QUADRATIC, TIED, SPECTRAL, BOXES, 8, 10):
         with pytest.raises(Rejected, match="unknown kind"):
             about._proofs(region(), proof([1, 1], [QUICK, kind], [1, 2, 3]))
     with pytest.raises(Rejected, match="unknown kind"):
         about._proofs(region(), proof([], [], tree=2))
+
+
+def test_one_image_has_proofs_by_facts(asked: Asked) -> None:
+    """What is known of a region is kept for the next block of proofs in it."""
+    about, own = asked.evaluator(image=np.zeros(2)), region()
+    kinds, numbers = [FACTS, MULTIPLIERS, FACTS], [1, 2, 3, 4, 8, 9, 5, 6, 7, 8]
+    _, values = about._proofs(own, proof([1, 5, 6], kinds, numbers))
+    assert values.tolist() == [201.0, 2.0, 205.0]
+    numbered = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0])
+    assert asked.facts == [(0, 2, 7.0, vector) for vector in numbered]
+    assert asked.plain[0][:2] == (kinds, [[8.0, 9.0]])
+    about._proofs(own, proof([1], [FACTS], [1, 2, 3, 4]))
+    assert len(asked.about) == 1
+    about._proofs(own, proof([1], [QUICK]))
+    other = region()
+    about._proofs(other, proof([1], [FACTS], [1, 2, 3, 4]))
+    assert [each is own for each in asked.about] == [True, False]
+    for wrong in ([1, 2, 3], [1, 2, 3, 4, 5]):
+        with pytest.raises(Rejected, match="wrong length"):
+            about._proofs(own, proof([1], [FACTS], wrong))
+    scope = SimpleNamespace(level=-np.inf, covers=lambda target, decisions: True)
+    with pytest.raises(Rejected, match="some versions alone"):
+        about._proofs(region(scope=scope), proof([1], [FACTS], [1, 2, 3, 4]))
+    about._proofs(region(scope=scope), proof([1], [QUICK]))
 
 
 def test_proofs_within_a_scope(asked: Asked) -> None:
