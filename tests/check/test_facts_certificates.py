@@ -17,6 +17,7 @@ from vhagar.local import piece_search
 from vhagar.local.box import Box
 from vhagar.local.piece_search import PieceSearch
 from vhagar.local.problem import LocalProblem
+from vhagar.local.quadratic_proof import FactsProof, QuadraticBounds, are_possible
 from vhagar.local.result import LocalResult, LocalVerdict
 from vhagar.local.run import verify_local
 from vhagar.network import Affine, Network, Relu, onnx_bytes, read_onnx, write_onnx
@@ -117,6 +118,54 @@ def test_what_is_proved_is_true(case: AnyCase, tmp_path: Path) -> None:
         assert verdict.uppers[target] == np.inf or Fraction(verdict.uppers[target]) >= truth
     if ProofKind.FACTS in kinds_in(proof) and result.verdict is LocalVerdict.ROBUST:
         assert verdict.upper < 0
+
+
+def facts_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Whatever closed a target, it is certified by facts, with the multipliers of some steps."""
+    finish = PieceSearch._finish
+
+    def with_facts(search: PieceSearch, box: Box) -> None:
+        own = box.search
+        if own is not None and are_possible(own.compact) and not box.decisions:
+            bounds, steps = QuadraticBounds(own.compact), iter(range(10**6))
+            for row, start in enumerate(box.start):
+                bounds.bound(start, float(box.uppers[row]), lambda: next(steps) % 30 == 29)
+                if bounds._search.last is not None:
+                    box.facts[row] = FactsProof.of(own.compact, bounds._search.last)
+        finish(search, box)
+
+    patch.setattr(PieceSearch, "_finish", with_facts)
+
+
+def claimed(uppers: dict[int, float]) -> Change:
+    def change(_: Any, head: Any) -> None:
+        head["witnesses"] = []
+        ends = {str(target): {"lower": None, "upper": upper} for target, upper in uppers.items()}
+        head["claims"]["targets"] = ends
+
+    return change
+
+
+def test_facts_prove_nothing_below_the_truth(case: AnyCase, tmp_path: Path) -> None:
+    problem = local_problem(case)
+    if problem is None:
+        return
+    file, proof = tmp_path / "model.onnx", tmp_path / "proof.cert"
+    write_onnx(problem.everywhere.network, file)
+    with pytest.MonkeyPatch.context() as patch:
+        facts_everywhere(patch)
+        patch.setattr(piece_search, "_FEW_PARAMETERS", 0)
+        verify_local(problem, timeout=20, certificate=proof)
+    if ProofKind.FACTS not in kinds_in(proof):
+        return
+    exact = {
+        target: exact_confidence_in(problem.everywhere, target, problem.image)
+        for target in problem.everywhere.targets
+    }
+    for target, truth in exact.items():
+        below = dict.fromkeys(exact, 1e9) | {target: float(truth - abs(truth) / 10**5)}
+        with pytest.raises(Rejected):
+            check(forged(proof, claimed(below)), model=file)
 
 
 def certified_along_parameters(folder: Path) -> tuple[LocalResult, Path, Path]:
