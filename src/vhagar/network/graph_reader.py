@@ -33,10 +33,14 @@ from vhagar.network.scores import score_threshold, with_threshold
 
 
 class GraphReader:
-    """Reads one graph. `found` maps each name to a constant or a tensor."""
+    """Reads one graph. `found` maps each name to a constant or a tensor.
 
-    def __init__(self, model: Any) -> None:
+    `halves` names the constants that the file stores in half precision.
+    """
+
+    def __init__(self, model: Any, halves: frozenset[str] = frozenset()) -> None:
         self.model = model
+        self.halves = halves
         self.proto = model.graph
         self.found: dict[str, Operand] = {
             tensor.name: read_tensor(tensor) for tensor in self.proto.initializer
@@ -67,6 +71,7 @@ class GraphReader:
             frozenset(moved),
             frozenset(moved.values()),
             self._drop,
+            set(self.halves),
         )
         for node in nodes:
             self._take(node, context)
