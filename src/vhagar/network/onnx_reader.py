@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator
+from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator, in_one_line
 from vhagar.network.conventions import Numbers, convention, require_layout
 from vhagar.network.foreign_files import described_folder, foreign
 from vhagar.network.graph_reader import GraphReader
@@ -59,7 +59,7 @@ def read_onnx(
     path = Path(path)
     content = model_content(path)
     model = parse_model(content, path)
-    name = path.stem.encode(errors="backslashreplace").decode()  # a file's name may be no UTF-8
+    name = in_one_line(path.stem.encode(errors="backslashreplace").decode())  # it may be no UTF-8
     front = layout, image_shape, mean, std
     network = read_model(model, name, *front, output=output, threshold=threshold, argmin=argmin)
     return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
