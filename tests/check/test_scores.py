@@ -39,7 +39,8 @@ def scores(of: Network) -> list[float]:
         (
             {"output": "y", "threshold": 0.1},
             Stated("y", 0.1),
-            "are taken from the model's 'y'; are 0 and z - 0.1, for the model's one score z, before any sigmoid",
+            "are taken from the model's 'y'; "
+            "are 0 and z - 0.1, for the model's one score z, before any sigmoid",
         ),
         (
             {"output": None, "threshold": None, "argmin": True},
