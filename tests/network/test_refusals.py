@@ -388,6 +388,23 @@ def test_models_without_sense_are_explained(build: type, save: Callable, name: s
     assert not isinstance(caught.value, UnsupportedOperator)
 
 
+@pytest.mark.parametrize(
+    ("kind", "operands"), [("BatchNormalization", [np.ones(2)] * 4), ("Dropout", [])]
+)
+def test_old_nodes_train_unless_they_say_otherwise(
+    build: type, save: Callable, kind: str, operands: list[Any]
+) -> None:
+    def read(**attributes: int) -> Any:
+        b = build((2, 2, 2), opset=6).add(kind, *operands, **attributes)
+        return read_onnx(save(b.add("Flatten").add("MatMul", ONES)))
+
+    with pytest.raises(UnsupportedOperator, match="training mode"):
+        read()
+    with pytest.raises(UnsupportedOperator, match="training mode"):
+        read(is_test=0)
+    assert read(is_test=1).classes == 3
+
+
 def value(name: str, shape: list[Any], kind: int = TensorProto.FLOAT) -> Any:
     return helper.make_tensor_value_info(name, kind, shape)
 
