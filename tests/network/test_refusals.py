@@ -422,6 +422,12 @@ SPOILT: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a huge input": (
         lambda m: m.graph.input[0].CopyFrom(value("image", [1, 2**50])), "too large",
     ),
+    "operators of the future": (
+        lambda m: setattr(m.opset_import[0], "version", 27), "version 27 of ONNX's operators",
+    ),
+    "operators of no version": (
+        lambda m: setattr(m.opset_import[0], "version", 0), "version 0 of ONNX's operators",
+    ),
     "integers as input": (
         lambda m: m.graph.input[0].CopyFrom(value("image", [1, 8], TensorProto.INT64)), "float",
     ),
