@@ -31,7 +31,6 @@ from vhagar.network.onnx_usage import (
 )
 from vhagar.network.scores import score_threshold, with_threshold
 
-
 # The newest of ONNX's operator sets whose operators have the meaning that is read here.
 _NEWEST = 26
 
