@@ -154,6 +154,9 @@ def of_computed_shape(b: Any) -> Any:
     [
         lambda b: less_their_mean(b, b.constant_node(value_ints=[1, -1])),
         of_computed_shape,
+        lambda b: plain(
+            b.add("Resize", np.zeros(0), np.zeros(0), np.array([1, 3, 2, 2]), mode="nearest")
+        ),
         lambda b: plain(b).add("Sub", np.ones((4, 3))),
         lambda b: plain(b).add("ReduceMean", axes=[0], keepdims=1),
         lambda b: plain(b).add("Reshape", [1, 12]).add("Gemm", RNG.normal(size=(12, 3))),

@@ -99,6 +99,8 @@ def _with_any_batch(model: Any, name: str, sizes: list[int]) -> Any:
         if not data.intersection(node.input):
             continue
         data.update(node.output)
+        if node.op_type == "Resize" and any(node.input[3:]):
+            raise _refusal(node, f"may resize the {batch} inputs of a batch; export scales instead")
         if node.op_type == "Reshape" and len(node.input) > 1:
             if node.input[1] not in constants:
                 why = f"has a computed shape, which may join the {batch} inputs of a batch"
