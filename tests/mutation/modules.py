@@ -61,7 +61,7 @@ _OF_CHECKER = {
     "exact": "numbers",
     "feature_operators": "feature_operators",
     "first_stage": "allowances window_regions",
-    "folding": "folding graph",
+    "folding": "folding graph deciding_constants",
     "formula": "upper formula cuts",
     "graph": "model_files nodes",
     "hexagon": "hexagon allowances",
