@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -94,15 +95,40 @@ ODD: dict[str, list[Any]] = {
     ],
 }  # fmt: skip
 # Whether a runtime rounds to half precision depends on how it fuses nodes.
-IN_HALF_PRECISION = [
+SUM_OF_HALVES = [
     ("Add", [HALF, HALF / HALF], {}), ("Cast", [0], {"to": TensorProto.FLOAT}),
     ("Cast", [1], WHOLE), ("Sub", [2, np.array([2048])], {}),
 ]  # fmt: skip
+ONE_HALF = numpy_helper.from_array(np.array([1.0], np.float16))
+IN_HALF_PRECISION: dict[str, list[Any]] = {
+    "a sum": SUM_OF_HALVES,
+    "a node's value": [("Constant", [], {"value": ONE_HALF}), ("Floor", [0], {}),
+        ("Cast", [1], WHOLE)],
+    "a filled constant": [
+        ("ConstantOfShape", [np.array([1])], {"value": ONE_HALF}), ("Floor", [0], {}),
+        ("Cast", [1], WHOLE),
+    ],
+}  # fmt: skip
 # What exporters compute: it is read, by both.
 USUAL: dict[str, list[Any]] = {
     "a size that is doubled": [
         ("Cast", [np.array([1])], {"to": TensorProto.FLOAT}), ("Mul", [0, one(2)], {}),
         ("Floor", [1], {}), ("Cast", [2], WHOLE),
+    ],
+    "a number in double precision": [
+        ("Cast", [one(1)], {"to": TensorProto.DOUBLE}), ("Floor", [0], {}), ("Cast", [1], WHOLE),
+    ],
+    "a node's own number": [
+        ("Constant", [], {"value": numpy_helper.from_array(one(1))}), ("Floor", [0], {}),
+        ("Cast", [1], WHOLE),
+    ],
+    "a size of rounded numbers": [
+        ("Mul", [NEAR, NEAR], {}), ("Shape", [0], {}), ("Equal", [1, np.array([1])], {}),
+        ("Cast", [2], WHOLE),
+    ],
+    "a constant that is enlarged": [
+        ("Resize", [one(1), "", one(2)], {"mode": "nearest"}), ("Floor", [0], {}),
+        ("Cast", [1], WHOLE), ("Gather", [2, np.array([0])], {}),
     ],
     "a share of a size": [
         ("Div", [np.array([7], np.int32), np.array([4], np.int32)], {}), ("Cast", [0], WHOLE),
@@ -149,31 +175,44 @@ def checkers(data: bytes) -> list[float]:
     return [float(score) for score in read_model(data).exact_scores(Exact.of(X)).fractions()]
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_what_decides_is_what_a_runtime_computes(name: str, tmp_path: Path) -> None:
-    data, path = model(ODD[name]), tmp_path / "model.onnx"
-    path.write_bytes(data)
-    expected = scores(data)
-    with suppress(Rejected):
-        assert checkers(data) == pytest.approx(expected)
-    with suppress(VhagarError):
-        assert read_onnx(path).forward(X[None])[0] == pytest.approx(expected)
+def test_what_decides_is_what_a_runtime_computes(tmp_path: Path) -> None:
+    for name, steps in ODD.items():
+        data, path = model(steps), tmp_path / "model.onnx"
+        path.write_bytes(data)
+        expected = scores(data)
+        with suppress(Rejected):
+            assert checkers(data) == pytest.approx(expected), name
+        with suppress(VhagarError):
+            assert read_onnx(path).forward(X[None])[0] == pytest.approx(expected), name
 
 
-@pytest.mark.parametrize("name", USUAL)
-def test_what_exporters_compute_is_read(name: str, tmp_path: Path) -> None:
-    data, path = model(USUAL[name]), tmp_path / "model.onnx"
-    path.write_bytes(data)
-    expected = scores(data)
-    assert checkers(data) == pytest.approx(expected)
-    if name != "a sum of doubles":  # the verifier does not tell them from other floats
-        assert read_onnx(path).forward(X[None])[0] == pytest.approx(expected)
+def test_what_exporters_compute_is_read(tmp_path: Path) -> None:
+    for name, steps in USUAL.items():
+        data, path = model(steps), tmp_path / "model.onnx"
+        path.write_bytes(data)
+        expected = scores(data)
+        assert checkers(data) == pytest.approx(expected), name
+        if name != "a sum of doubles":  # the verifier does not tell them from other floats
+            assert read_onnx(path).forward(X[None])[0] == pytest.approx(expected), name
 
 
 def test_nothing_is_decided_in_half_precision(tmp_path: Path) -> None:
-    data, path = model(IN_HALF_PRECISION), tmp_path / "model.onnx"
-    path.write_bytes(data)
-    with pytest.raises(Rejected, match="may round"):
-        read_model(data)
-    with pytest.raises(VhagarError, match="may round"):
-        read_onnx(path)
+    for name, steps in IN_HALF_PRECISION.items():
+        data, path = model(steps), tmp_path / f"{name}.onnx"
+        path.write_bytes(data)
+        with pytest.raises(Rejected, match="may round"):
+            read_model(data)
+        with pytest.raises(VhagarError, match="may round"):
+            read_onnx(path)
+
+
+def test_what_is_rounded_may_be_a_weight(tmp_path: Path) -> None:
+    steps = [("Mul", [NEAR, NEAR], {}), ("Cast", [0], {"to": TensorProto.FLOAT})]
+    nodes = onnx.load_from_string(model([*steps, ("Cast", [one(0)], WHOLE)]))
+    for weight, value in (("r0", float(NEAR[0]) ** 2), ("r1", float(SQUARE[0]))):
+        nodes.graph.node[-1].input[1] = weight
+        data, path = nodes.SerializeToString(), tmp_path / "model.onnx"
+        path.write_bytes(data)
+        assert checkers(data) == (X * value).tolist()
+        assert read_onnx(path).forward(X[None])[0].tolist() == (X * value).tolist()
+        assert scores(data) == pytest.approx(X * value)
