@@ -58,6 +58,10 @@ ODD: dict[str, list[Any]] = {
     "an equation with a rounded product": [
         ("Mul", [NEAR, NEAR], {}), ("Equal", [0, SQUARE], {}), ("Cast", [1], WHOLE),
     ],
+    "a choice by a rounded product": [
+        ("Mul", [NEAR, NEAR], {}), ("Equal", [0, SQUARE], {}),
+        ("Where", [1, np.array([1]), np.array([0])], {}),
+    ],
     "a rounded sum, rounded up": [
         ("Add", [one(1), one(2.0**-30)], {}), ("Ceil", [0], {}), ("Sub", [1, one(1)], {}),
         ("Cast", [2], WHOLE),
