@@ -103,11 +103,15 @@ SUM_OF_HALVES = [
     ("Add", [HALF, HALF / HALF], {}), ("Cast", [0], {"to": TensorProto.FLOAT}),
     ("Cast", [1], WHOLE), ("Sub", [2, np.array([2048])], {}),
 ]  # fmt: skip
+BRAIN = TensorProto(data_type=TensorProto.BFLOAT16, dims=[1], raw_data=b"\x80\x3f")
 ONE_HALF = numpy_helper.from_array(np.array([1.0], np.float16))
 IN_HALF_PRECISION: dict[str, list[Any]] = {
     "a sum": SUM_OF_HALVES,
     "a node's value": [("Constant", [], {"value": ONE_HALF}), ("Floor", [0], {}),
         ("Cast", [1], WHOLE)],
+    "a node's value of another kind": [
+        ("Constant", [], {"value": BRAIN}), ("Floor", [0], {}), ("Cast", [1], WHOLE),
+    ],
     "a filled constant": [
         ("ConstantOfShape", [np.array([1])], {"value": ONE_HALF}), ("Floor", [0], {}),
         ("Cast", [1], WHOLE),
@@ -211,9 +215,12 @@ def test_nothing_is_decided_in_half_precision(tmp_path: Path) -> None:
 
 
 def test_what_is_rounded_may_be_a_weight(tmp_path: Path) -> None:
-    steps = [("Mul", [NEAR, NEAR], {}), ("Cast", [0], {"to": TensorProto.FLOAT})]
-    nodes = onnx.load_from_string(model([*steps, ("Cast", [one(0)], WHOLE)]))
-    for weight, value in (("r0", float(NEAR[0]) ** 2), ("r1", float(SQUARE[0]))):
+    steps = [
+        ("Mul", [NEAR, NEAR], {}), ("Cast", [0], {"to": TensorProto.FLOAT}),
+        ("Concat", [1], {"axis": 0}), ("Cast", [one(0)], WHOLE),
+    ]  # fmt: skip
+    nodes, square = onnx.load_from_string(model(steps)), float(SQUARE[0])
+    for weight, value in (("r0", float(NEAR[0]) ** 2), ("r1", square), ("r2", square)):
         nodes.graph.node[-1].input[1] = weight
         data, path = nodes.SerializeToString(), tmp_path / "model.onnx"
         path.write_bytes(data)

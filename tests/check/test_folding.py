@@ -85,6 +85,7 @@ VALUES: dict[str, tuple[Case, Any, Any]] = {
     "remainder": (of("Mod", [7, -7, 0], [3]), [1, 2, 0], I64),
     "remainder by 1": (of("Mod", [5], [1]), [0], I64),
     "quotient of floats": (of("Div", [3.0], [4.0]), [0.75], F32),
+    "sum of 32 bits": (of("Add", np.array([2**31 - 2], I32), np.array([1], I32)), [2**31 - 1], I32),
     "smallest": (of("Sub", [-(2**62)], [2**62]), [-(2**63)], I64),
     "largest": (of("Add", [2**62], [2**62 - 1]), [2**63 - 1], I64),
     "negative": (of("Neg", [1, -2]), [-1, 2], I64),
@@ -185,6 +186,18 @@ WRONG: dict[str, tuple[Case, str]] = {
     "whole quotient of a negative": (of("Div", [-1], [2]), "not positive"),
     "whole quotient by a negative": (of("Div", [1], [-2]), "not positive"),
     "sum too large": (of("Add", [2**62], [2**62]), "too large"),
+    "sum of 32 bits too large": (
+        of("Add", np.array([2**31 - 1], I32), np.array([1], I32)),
+        "too large",
+    ),
+    "difference of 32 bits too small": (
+        of("Sub", np.array([-(2**31)], I32), np.array([1], I32)),
+        "too large",
+    ),
+    "sum of whole numbers of two types": (
+        of("Add", np.array([1], I32), [1]),
+        "whole numbers of different types",
+    ),
     "difference too small": (of("Sub", [-(2**63)], [1]), "too large"),
     "negative: another": (of("Neg", [1], mode=1), "not understood"),
     "floor of two": (of("Floor", [1.0], [2.0]), "does not have 1 inputs"),
