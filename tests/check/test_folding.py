@@ -81,6 +81,11 @@ VALUES: dict[str, tuple[Case, Any, Any]] = {
     "difference of floats": (of("Sub", [0.5, 3.0], [0.25]), [0.25, 2.75], F32),
     "product": (of("Mul", [3, -2], [4]), [12, -8], I64),
     "product of floats": (of("Mul", [0.1], [0.3]), [float(F32(0.1)) * float(F32(0.3))], F64),
+    "products, one of them exact": (
+        of("Mul", [0.1, 0.5], [0.3, 0.5]),
+        [float(F32(0.1)) * float(F32(0.3)), 0.25],
+        F64,
+    ),
     "quotient": (of("Div", [7, 8, 0], [2]), [3, 4, 0], I64),
     "remainder": (of("Mod", [7, -7, 0], [3]), [1, 2, 0], I64),
     "remainder by 1": (of("Mod", [5], [1]), [0], I64),
