@@ -130,6 +130,9 @@ USUAL: dict[str, list[Any]] = {
         ("Constant", [], {"value": numpy_helper.from_array(one(1))}), ("Floor", [0], {}),
         ("Cast", [1], WHOLE),
     ],
+    "a node's own list of numbers": [
+        ("Constant", [], {"value_floats": [1.0]}), ("Floor", [0], {}), ("Cast", [1], WHOLE),
+    ],
     "a size of rounded numbers": [
         ("Mul", [NEAR, NEAR], {}), ("Shape", [0], {}), ("Equal", [1, np.array([1])], {}),
         ("Cast", [2], WHOLE),
