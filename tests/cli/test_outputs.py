@@ -158,7 +158,8 @@ def test_what_an_error_quotes_commands_no_terminal(
         [onnx.helper.make_tensor_value_info("x", 1, [1, 2])],
         [onnx.helper.make_tensor_value_info("y", 1, [1, 2])],
     )
-    onnx.save(onnx.helper.make_model(graph), "evil.onnx")
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets), "evil.onnx")
     assert main(["verify", "evil.onnx", *ASKED]) == 2
     complaint = capsys.readouterr().err
     assert "Evil?[2J" in complaint
