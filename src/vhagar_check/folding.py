@@ -1,13 +1,15 @@
 """Fold constants that are computed from constants, as exporters compute shapes.
 
 Whole numbers and selections are exact. Floats are added and multiplied only if the result is exact
-in float64, and refused otherwise: a network's weights are exactly what the file says.
+in float64, and refused otherwise: a network's weights are exactly what the file says. A runtime
+may round such a result to the file's precision, which must not decide anything: a comparison, a
+floor or a cast to whole numbers of what may be rounded is refused.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import pairwise
 
@@ -28,9 +30,15 @@ _CASTS = {
 }
 
 
+# Operators that jump, so that rounding can change their results by any amount.
+_JUMPS = ("Floor", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+
+
 def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     """Evaluate a node that takes only constants; None if it does not, or is unknown."""
     if node.kind == "Constant":
+        if node.holds_half():
+            reader.rounded.update(node.outputs)
         return [node.constant()]
     if node.kind in ("Shape", "Size"):
         return [_shape(reader, node)]
@@ -40,7 +48,29 @@ def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     given = [] if reader.takes_special(node) else _all_inputs(reader, node)
     if not given or any(isinstance(item, Wire) for item in given):
         return None
-    return _folded(reader, node, given)
+    from_rounded = not reader.rounded.isdisjoint(node.inputs)
+    if from_rounded and _jumps(node):
+        raise node.refused("decides by a constant that runtimes may round")
+    found = _folded(reader, node, given)
+    if from_rounded or (found is not None and _is_rounded(node, given, found)):
+        reader.rounded.update(node.outputs)
+    return found
+
+
+def _jumps(node: Node) -> bool:
+    to_whole = node.kind == "Cast" and node.cast_to() in (_INTEGER, _INT32, _BOOL)
+    return to_whole or node.kind in _JUMPS
+
+
+def _is_rounded(
+    node: Node, given: list[Result | None], found: Sequence[Constant | Product]
+) -> bool:
+    """Whether a runtime may round the result: that of float32 numbers is one, or it does."""
+    if node.kind == "ConstantOfShape":
+        return node.holds_half()
+    widened = any(isinstance(item, np.ndarray) and item.dtype == np.float64 for item in found)
+    single = all(isinstance(item, np.ndarray) and item.dtype == np.float32 for item in given)
+    return widened and single and node.kind != "Cast"
 
 
 def _all_inputs(reader: Reader, node: Node) -> list[Result | None]:
@@ -146,10 +176,17 @@ def _arithmetic(reader: Reader, node: Node) -> Constant:
         return _whole(node, left, right)
     if left.dtype.kind != "f" or right.dtype.kind != "f" or node.kind == "Mod":
         raise node.refused("computes a constant of a type that is not understood")
-    return _exact(node, left.astype(np.float64), right.astype(np.float64))
+    found = _exact(node, left.astype(np.float64), right.astype(np.float64))
+    with np.errstate(over="ignore"):
+        short = found.astype(np.float32)
+    single = left.dtype == right.dtype == np.float32 and (short == found).all()
+    return short if single else found
 
 
 def _whole(node: Node, left: Constant, right: Constant) -> Constant:
+    if left.dtype != right.dtype:
+        raise node.refused("computes with whole numbers of different types")
+    kind = np.iinfo(left.dtype)
     a, b = left.astype(object), right.astype(object)
     if node.kind == "Div":
         if (right == 0).any() or (left < 0).any() or (right < 0).any():
@@ -161,9 +198,10 @@ def _whole(node: Node, left: Constant, right: Constant) -> Constant:
         found = a % b
     else:
         found = {"Add": a + b, "Sub": a - b, "Mul": a * b}[node.kind]
-    if not all(-(2**63) <= number < 2**63 for number in np.ravel(found).tolist()):
+    # Beyond its type a runtime's number begins again at the other end.
+    if not all(kind.min <= number <= kind.max for number in np.ravel(found).tolist()):
         raise node.refused("computes a whole number that is too large")
-    return np.asarray(found, dtype=object).astype(np.int64)
+    return np.asarray(found, dtype=object).astype(left.dtype)
 
 
 def _exact(node: Node, a: Constant, b: Constant) -> Constant:

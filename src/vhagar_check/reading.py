@@ -64,6 +64,8 @@ class Reader:
     def __post_init__(self) -> None:
         self.flow = Flow(self.graph.input_shape)
         self.names.update(self.graph.constants)
+        # Constants whose values a runtime may round, because it computes with fewer digits.
+        self.rounded = set(self.graph.halves)
         whole = (1, *self.graph.input_shape) if self.graph.batch else self.graph.input_shape
         self.names[self.graph.input] = Wire(self.flow.input, whole)
         self.consumers = self.graph.consumers()

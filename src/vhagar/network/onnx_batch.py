@@ -18,7 +18,7 @@ from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_node import label
 from vhagar.network.onnx_tensors import read_tensor
 from vhagar.network.onnx_types import AttributeType
-from vhagar.network.onnx_usage import inputs_of, nodes_on_the_way, sizes_of
+from vhagar.network.onnx_usage import inputs_of, nodes_on_the_way, sizes_of, unused
 
 _PREFIX = "vhagar_batch"
 # Operators that treat every entry alike, so that a dimension in front changes nothing.
@@ -99,7 +99,12 @@ def _with_any_batch(model: Any, name: str, sizes: list[int]) -> Any:
         if not data.intersection(node.input):
             continue
         data.update(node.output)
-        if node.op_type == "Reshape" and len(node.input) > 1 and node.input[1] in constants:
+        if node.op_type == "Resize" and any(node.input[3:]):
+            raise _refusal(node, f"may resize the {batch} inputs of a batch; export scales instead")
+        if node.op_type == "Reshape" and len(node.input) > 1:
+            if node.input[1] not in constants:
+                why = f"has a computed shape, which may join the {batch} inputs of a batch"
+                raise _refusal(node, why)
             shape = constants[node.input[1]]
             if shape.ndim == 1 and shape.size and shape[0] in (1, batch):
                 if shape[0] == 1:
@@ -117,6 +122,8 @@ def _constants(graph: Any) -> dict[str, Any]:
     for node in graph.node:
         if node.op_type == "Constant" and [item.name for item in node.attribute] == ["value"]:
             found[node.output[0]] = read_tensor(node.attribute[0].t)
+        if node.op_type == "Constant" and [item.name for item in node.attribute] == ["value_ints"]:
+            found[node.output[0]] = np.array(node.attribute[0].ints, dtype=np.int64)
     return found
 
 
@@ -124,7 +131,7 @@ def _replace_operand(graph: Any, node: Any, values: Any) -> None:
     """Replace the second input of a node by a constant."""
     from onnx import numpy_helper
 
-    name = f"{_PREFIX}_{len(graph.initializer)}"
+    name = unused(graph, f"{_PREFIX}_{len(graph.initializer)}")
     graph.initializer.append(numpy_helper.from_array(values, name))
     node.input[1] = name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,8 @@ class Context:
 
     `tail` names the tensors that hold the model's output, or numbers in the same order.
     `relu_moved_from` names the results of ReLUs that are applied after a pool, `relu_moved_to`
-    those of the pools. `drop` records an activation at the end that is ignored.
+    those of the pools. `drop` records an activation at the end that is ignored. `rounded` names
+    the constants that a runtime may round; translators add to it.
     """
 
     graph: Graph
@@ -65,6 +66,7 @@ class Context:
     relu_moved_from: frozenset[str] = frozenset()
     relu_moved_to: frozenset[str] = frozenset()
     drop: Callable[[Any], None] = lambda proto: None
+    rounded: set[str] = field(default_factory=set)
 
 
 class Node:

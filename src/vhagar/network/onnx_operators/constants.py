@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ def value_range(node: Node) -> Constant:
     start, limit, step = (node.constant(k, "limits").reshape(()).item() for k in range(3))
     if step == 0:
         raise InvalidNetwork("its step is 0")
+    if any(number != math.floor(number) for number in (start, limit, step)):
+        raise node.refusal("counts in fractions; their rounding decides how many there are")
     require_modest([max(int(np.ceil((limit - start) / step)), 0)])
     return np.arange(start, limit, step)
 
@@ -75,6 +78,11 @@ def cast(node: Node) -> Operand:
     if kind not in _TYPES:
         raise node.refusal(f"turns a constant into the type {kind}")
     value = node.constant(0, "operand")
+    if value.dtype.kind == "f" and kind not in (TensorType.FLOAT, TensorType.DOUBLE):
+        _require_unrounded(node)
+        most = 2.0 ** (8 * np.dtype(_TYPES[kind]).itemsize - 1)
+        if kind != TensorType.BOOL and not (abs(value) < most).all():
+            raise InvalidNetwork("it turns a number into a type that does not hold it")
     if kind == TensorType.FLOAT:
         with np.errstate(over="ignore"):
             value = value.astype(np.float32)
@@ -94,7 +102,10 @@ def _divided(first: Any, second: Any) -> Constant:
     if not np.all(second):
         raise InvalidNetwork("it divides by zero")
     if first.dtype.kind in "iu":  # ONNX rounds towards zero
-        return np.asarray(np.trunc(first / second), dtype=first.dtype)
+        if (first < -np.iinfo(first.dtype).max).any():
+            raise InvalidNetwork("it divides a number whose opposite its type does not hold")
+        whole = abs(first) // abs(second)
+        return np.asarray(whole * np.sign(first) * np.sign(second), dtype=first.dtype)
     return np.asarray(first / second)
 
 
@@ -161,4 +172,37 @@ def folded(node: Node) -> Constant:
     """The constant that such a node gives."""
     if node.kind == "MatMul":
         return _product(node)
+    if node.kind in _JUMPS:
+        _require_unrounded(node)
     return np.asarray(FOLDED[node.kind](*_arrays(node)))
+
+
+# Operators that jump, so that rounding can change their results by any amount.
+_JUMPS = ("Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+# Operators whose results are among the numbers that they take, or their negatives.
+_CHOOSE = ("Abs", "Max", "Min", "Neg", "Relu", "Where")
+
+
+def _require_unrounded(node: Node) -> None:
+    """Refuse to decide by a number that a runtime, with fewer digits than ours, may round."""
+    if not node.context.rounded.isdisjoint(node.proto.input):
+        raise node.refusal("decides by a constant that a runtime may round")
+
+
+def note_rounding(node: Node, results: Sequence[Operand]) -> None:
+    """Remember constants that a runtime may round: it has only the digits of the file's type."""
+    rounded = node.context.rounded
+    if node.kind in ("Shape", "Size"):
+        return
+    computed = folds(node) and node.kind not in (*_JUMPS, *_CHOOSE)
+    if not rounded.isdisjoint(node.proto.input) or (
+        computed and any(_is_rounded(found) for found in results)
+    ):
+        rounded.update(filter(None, node.proto.output))
+
+
+def _is_rounded(found: Operand) -> bool:
+    if not isinstance(found, np.ndarray) or found.dtype.kind != "f":
+        return False
+    with np.errstate(all="ignore"):
+        return not (found.astype(np.float32) == found).all()
