@@ -34,6 +34,7 @@ Neuron = tuple[int, int]
 _MOST_PAIRS, _MOST_ENTRIES = 1_500, 20_000_000
 # The pairs' rows on the inputs count as sparse if they have at least so many entries, of which at
 # most this share is not 0.
+# Measured: conv1 `linf(0.05)`, 145 x 784 entries, 6 %: one evaluation 0.44 ms instead of 1.38 ms.
 _SPARSE_FROM, _SPARSE_SHARE = 20_000, 0.2
 
 
