@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from vhagar.relaxation.quadratic import Differences, ascend
+from vhagar.relaxation.quadratic import Differences, ascend, ascent
 
 
 def test_no_change_at_all_is_no_trap() -> None:
@@ -27,3 +28,23 @@ def test_no_change_at_all_is_no_trap() -> None:
     assert found.value == 1.0
     np.testing.assert_array_equal(found.changes, [1.0, 1.0])
     np.testing.assert_array_equal(found.weights, [-100.0, 1.0])
+
+
+def test_ascents_near_the_best_one_lead_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two random layers: the lead as it is at the slopes found, and larger than without these."""
+    rng, pairs, inputs = np.random.default_rng(0), 30, 20
+    rows = rng.normal(size=(2 * pairs + 1, inputs + 2 * pairs))
+    rows[:pairs, inputs:] = 0.0
+    rows[pairs:-1, inputs + pairs :] = 0.0
+    rows[pairs:, :inputs] = rows[-1, inputs : inputs + pairs] = 0.0
+    places = tuple((layer, k) for layer in (0, 1) for k in range(pairs))
+    zero, one = np.zeros(inputs), np.ones(inputs)
+    known = Differences(rows, abs(rows), 0.0, zero, one, np.arange(inputs), places)
+    found = ascend(known)
+    theta = found.weights * found.changes > 0
+    change = np.sign(found.slopes)
+    first = rows[:pairs, :inputs] @ change * theta[:pairs]
+    second = rows[pairs:-1, inputs : inputs + pairs] @ first * theta[pairs:]
+    assert rows[-1, inputs + pairs :] @ second == pytest.approx(found.value)
+    monkeypatch.setattr(ascent, "_NEARBY", 0)
+    assert ascend(known).value < found.value

@@ -3,7 +3,8 @@
 For given slopes, the best change of the input is at a corner of its box; for a given change, the
 best slopes are 0 or 1, layer by layer. Alternating between the two never decreases the difference.
 Where the input stands for its change, no change at all is a corner, too, and slopes that are alike
-may lead there, and never away: so every other ascent starts at a random corner of the box.
+may lead there, and never away: so every other ascent starts at a random corner of the box. After
+these, ascents start near the best one, with some of its slopes changed.
 The result is not a pair of inputs, but no bound by slopes alone can be smaller, and the multipliers
 of a good bound can be read off from it.
 """
@@ -19,6 +20,11 @@ from vhagar.relaxation.quadratic.differences import Differences
 
 # Starts of the ascent, and the most rounds of each.
 _STARTS, _ROUNDS = 12, 60
+# Ascents near the best one, at most, and the entries of the differences that they may look at, each
+# counted once for an ascent; the share of the slopes that change.
+# Measured: conv1 `linf(0.05)` 2 to 3 reaches 7.4725 with two seeds of two, by 23 and 60 ascents;
+# 2,000 other random starts end at 7.4715, and 12 at 7.06.
+_NEARBY, _NEARBY_ENTRIES, _CHANGED = 100, 20_000_000, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +74,8 @@ class _Layers:
 
 
 def ascend(known: Differences) -> Ascent:
-    """The best of several ascents; the first one starts from slopes of one half."""
+    """The best of several ascents; the first one starts from slopes of one half, the last ones from
+    the best one's slopes with a few of them changed."""
     random = np.random.default_rng(0)
     layers = _Layers(known)
     found = [_ascend(layers, np.full(len(known.places), 0.5))]
@@ -79,7 +86,13 @@ def ascend(known: Differences) -> Ascent:
             change = known.middle + np.where(ends, known.radius, -known.radius)
             layers.best_slopes(theta, layers.forward(theta, change))
         found.append(_ascend(layers, theta))
-    return max(found, key=lambda ascent: ascent.value)
+    best = max(found, key=lambda ascent: ascent.value)
+    for _ in range(min(_NEARBY, _NEARBY_ENTRIES // known.rows.size)):
+        theta = (best.weights * best.changes > 0).astype(np.float64)
+        changed = random.random(len(theta)) < _CHANGED
+        theta[changed] = 1.0 - theta[changed]
+        best = max(best, _ascend(layers, theta), key=lambda ascent: ascent.value)
+    return best
 
 
 def _ascend(layers: _Layers, theta: Array) -> Ascent:

@@ -37,11 +37,11 @@ from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import SLOPE, Node, Region
 
 # Steps at a root.
-_ROOT = Schedule(100, lengths=(0.1, 0.02), barriers=(0.03, 0.003))
+_ROOT = Schedule(100, lengths=(0.1, 0.02), barriers=(0.03, 0.001))
 # Fewer steps where one takes long: the least number, and the multiplications of all factorisations.
 _FEWEST_STEPS, _ROOT_WORK = 40, 3e10
 # Steps at all other nodes, from their parents' multipliers.
-_NODE = Schedule(12, lengths=(0.1, 0.02), barriers=(0.01, 0.001))
+_NODE = Schedule(12, lengths=(0.07, 0.02), barriers=(0.01, 0.0005))
 # A bound this close to what slopes can reach, relatively, is not worth another node.
 _CLOSE = 1e-4
 # Roots that are kept.
