@@ -181,7 +181,9 @@ class Brancher:
 
         proved = max(evaluation.proved, node.upper) if evaluation.proved < math.inf else None
         costs = self._pseudocosts_of(node.region)
-        with_cuts = bool(len(region_model.formula.cuts))
+        # Only a target's rows can make multipliers underestimate the last layer.
+        attacked = node.region.target is not None
+        with_cuts = attacked and bool(len(region_model.formula.cuts))
         return choose(candidates, costs, node.upper, cutoff, trial, proved, with_cuts)
 
     def _challenged(

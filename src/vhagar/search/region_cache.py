@@ -61,7 +61,10 @@ class RegionState:
         """The signs that an LP's solution leaves undecided."""
         assert answer.primal is not None
         assert answer.duals is not None
-        coefficients = self.region_model.formula.coefficients(answer.duals)
+        # With one copy alone, cuts soon leave the signs below them no coefficients: all would seem
+        # to gain nothing, whatever they do to the function that the cuts bound.
+        attacked = self.region_model.target is not None
+        coefficients = self.region_model.formula.coefficients(answer.duals, with_cuts=attacked)
         found = self._candidates.of(answer.primal, coefficients)
         if not self.region_model.lazy_rows:
             return found

@@ -23,8 +23,9 @@ from vhagar.runtime.deadline import NEVER, Deadline
 
 # A cone has at most this many undecided signs, and at most this share of the LP's entries.
 _MOST_SIGNS, _LARGEST_PART = 100, 0.5
-# LPs in the search of one cone.
-_MOST_LPS = 200
+# LPs in the search of one cone, and of one with a single copy, whose LPs are much smaller.
+# Measured: PERFORMANCE.md, "cuts of single copies".
+_MOST_LPS, _MOST_LPS_ALONE = 200, 1000
 
 
 def may_help(bounds: TwinBounds) -> bool:
@@ -49,9 +50,9 @@ class _Separation:
         """The most that a cut can cut off; infinite where nothing is known yet."""
         return self.value - self.cone.known_value(self.objective)
 
-    def cut(self, worth: float) -> ConeCut | None:
-        """A cut that the LP's solution violates by more than `worth`, if one is found."""
-        return cone_cut(self.cone, self.objective, self.value - worth, _MOST_LPS)
+    def cut(self, worth: float, most: int) -> ConeCut | None:
+        """A cut that the LP's solution violates by more than `worth`, if `most` LPs find one."""
+        return cone_cut(self.cone, self.objective, self.value - worth, most)
 
 
 class ConeSeparator:
@@ -59,6 +60,7 @@ class ConeSeparator:
 
     def __init__(self, bounds: TwinBounds, model: LambdaModel, deadline: Deadline = NEVER) -> None:
         self._bounds, self._model, self._deadline = bounds, model, deadline
+        self._most_lps = _MOST_LPS if len(model.target_rows) else _MOST_LPS_ALONE
         self._cones: dict[int, list[Cone | None]] = {}
         self._seen: dict[int, tuple[Array, Array]] = {}
         self.possible = 0.0  # the most that the cuts looked for last could cut off
@@ -84,7 +86,7 @@ class ConeSeparator:
     def expected_work(self) -> float:
         """A guess at the work of searching every cone once."""
         each = max((cone.expected_work for cone in self._built), default=0.0)
-        return _MOST_LPS / 2 * each * sum(len(found) for found in self._groups.values())
+        return self._most_lps / 2 * each * sum(len(found) for found in self._groups.values())
 
     def cuts(self, primal: Array, wanted: Wanted, worth: float, total: float) -> list[ConeCut]:
         """Cuts that an LP's solution violates by more than `worth` each.
@@ -97,7 +99,7 @@ class ConeSeparator:
         self.possible = sum(problem.most for problem in problems)
         if self.possible < total:
             return []
-        found = (problem.cut(worth) for problem in problems)
+        found = (problem.cut(worth, self._most_lps) for problem in problems)
         return [cut for cut in found if cut is not None]
 
     def _separations(self, primal: Array, wanted: Wanted) -> Iterator[_Separation]:

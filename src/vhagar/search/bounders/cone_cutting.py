@@ -9,6 +9,11 @@ from vhagar.search.incumbent import Incumbent
 
 # The most work in cones, relative to that of the nodes' LPs.
 _SHARE = 1.0
+# The same where nothing is attacked, and the share of the gap that all cuts of a node must cut off
+# there, whatever branching gains. Where the signs of the last layer are decided, only cuts lower
+# the largest bound: what other decisions gain, they gain at nodes that do not matter.
+# Measured: PERFORMANCE.md, "cuts of single copies".
+_SHARE_ALONE, _TOGETHER_ALONE = 4.0, 0.05
 # What a node takes beside its LP, in simplex iterations times entries: 5 ms, where a core does 8e8
 # in a second. Without it, small LPs would leave cuts hardly any time.
 # Measured: PERFORMANCE.md, "what a node takes beside its LP".
@@ -35,10 +40,12 @@ class ConeCutting:
     To lower a bound by k times what one decision gains takes some `2^k` nodes. A round of cuts that
     gains as much is worth that many, and more, because later nodes of the region have the cuts,
     too. So cuts are looked for where they are likely to gain enough for what they cost.
+
+    It is `alone` with the first copy where nothing is attacked.
     """
 
-    def __init__(self, wanted: bool) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: bool, alone: bool = False) -> None:
+        self._wanted, self._alone = wanted, alone
         self._node_work, self._nodes, self._rounds = 0.0, 0, 0
         self._nodes_of: dict[int, int] = {}  # by the numbers of their regions' lists of cuts
         self._decision_gain = 0.0
@@ -66,8 +73,8 @@ class ConeCutting:
             return False
         if not self.has_room(region_model):
             return False
-        separator = region_model.separator
-        return bool(separator.layers) and separator.work <= _SHARE * self._node_work
+        separator, share = region_model.separator, _SHARE_ALONE if self._alone else _SHARE
+        return bool(separator.layers) and separator.work <= share * self._node_work
 
     @staticmethod
     def has_room(region_model: RegionModel) -> bool:
@@ -86,6 +93,8 @@ class ConeCutting:
 
     def _enough(self, gap: float, region_model: RegionModel) -> float:
         """What cuts must cut off to be worth as many nodes as they cost."""
+        if self._alone:
+            return _TOGETHER_ALONE * gap
         separator = region_model.separator
         cost = separator.work / self._rounds if self._rounds else separator.expected_work
         nodes = max(cost * self._nodes / max(self._node_work, 1.0), 2.0)

@@ -67,7 +67,8 @@ class LpBounder(AbstractBounder):
         self._heuristic = PrimalHeuristic(self._problem, check, self._tell, deadline, plain)
         self._regions = Regions(self._problem, bounds or BoundsCache(), deadline)
         self._brancher = Brancher(next_number, trials=not plain)
-        self._cutting = ConeCutting(wanted=not plain)
+        alone = self._problem.perturbation is None
+        self._cutting = ConeCutting(wanted=not plain, alone=alone)
         self._tightener = SubtreeTightener() if tightens and not plain else None
         self._send = send
         self._found_elsewhere: dict[Region, list[ConeCut]] = {}
