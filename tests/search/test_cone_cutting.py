@@ -15,10 +15,14 @@ import pytest
 import vhagar
 from vhagar import Domain, Network, Problem, Result, verify
 from vhagar.network import Affine, Relu, SparseAffine, write_onnx
+from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import cone_separation
 from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.search import branch
 from vhagar.search.bounders import cone_cutting, subtrees
 from vhagar.search.branch_and_bound import Bab
+from vhagar.search.pseudocosts import Candidate
+from vhagar.search.region_cache import RegionState
 
 from ..marks import mostly_slow
 from ..oracle.exact import exact_optimum
@@ -187,10 +191,12 @@ def test_targets_subtrees_and_resumed_searches_have_their_own_cuts(
             assert sum(cuts)
 
 
-def test_small_linear_programs_leave_cuts_time_too() -> None:
-    """A node takes its time beside its LP as well: cuts may take as much as both."""
-    cutting = cone_cutting.ConeCutting(wanted=True)
-    separator = SimpleNamespace(layers=[1], work=cone_cutting._BESIDE + 1.0)
+@pytest.mark.parametrize(("alone", "share"), [(False, 1.0), (True, 4.0)])
+def test_small_linear_programs_leave_cuts_time_too(alone: bool, share: float) -> None:
+    """A node takes its time beside its LP as well: cuts may take as much as both, and more where
+    nothing is attacked."""
+    cutting = cone_cutting.ConeCutting(wanted=True, alone=alone)
+    separator = SimpleNamespace(layers=[1], work=share * cone_cutting._BESIDE + 1.0)
     formula = SimpleNamespace(cuts=SimpleNamespace(cuts=[], number=0))
     row_count = SimpleNamespace(model=SimpleNamespace(row_count=1))
     region: Any = SimpleNamespace(separator=separator, formula=formula, model=row_count)
@@ -200,3 +206,85 @@ def test_small_linear_programs_leave_cuts_time_too() -> None:
     assert not cutting.is_due(evaluation, region, incumbent)
     cutting.count(0.0, region)
     assert cutting.is_due(evaluation, region, incumbent)
+
+
+def test_where_nothing_is_attacked_no_branching_keeps_cuts_from_being_looked_for() -> None:
+    """Decisions gain much there at nodes that do not matter."""
+    region: Any = SimpleNamespace(
+        separator=SimpleNamespace(work=1e9, expected_work=1e9),
+        formula=SimpleNamespace(cuts=SimpleNamespace(number=0)),
+    )
+    incumbent: Any = SimpleNamespace(lower=1.0)
+    totals = []
+    for alone in (False, True):
+        cutting = cone_cutting.ConeCutting(wanted=True, alone=alone)
+        cutting.count(1.0, region)
+        for _ in range(20):
+            cutting.learn(5.0, 1.0)
+        totals.append(cutting.least(2.0, region, incumbent)[1])
+    assert totals[1] < 0.1 < 1.0 < totals[0]
+
+
+@pytest.mark.parametrize("target", [None, 1])
+def test_signs_of_a_single_copy_are_ranked_as_without_cuts(
+    target: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_everywhere(monkeypatch)
+    found = 0
+    for seed in range(30):
+        text = None if target is None else "linf(0.2)"
+        problem = Problem(halves(seed, 3), perturbation=text, source=0, targets=target)
+        bounds = quick_bounds(problem.network, problem.pieces[0])
+        state = RegionState(problem, bounds, target)
+        model = state.region_model
+        answer = model.evaluate((), math.inf).answer
+        if not answer.optimal or not model.separate(answer, 1e-6, 0.0):
+            continue
+        answer = model.evaluate((), math.inf).answer
+        assert answer.primal is not None
+        assert answer.duals is not None
+        ranked = [
+            state._candidates.of(answer.primal, model.formula.coefficients(answer.duals, with_cuts))
+            for with_cuts in (False, True)
+        ]
+        found += ranked[0] != ranked[1]
+        expected = ranked[0 if target is None else 1]
+        assert [_gains(c) for c in state.candidates(answer)] == [_gains(c) for c in expected]
+    assert found
+
+
+def _gains(candidate: Candidate) -> tuple[Any, ...]:
+    return candidate.place, candidate.gains
+
+
+@pytest.mark.parametrize(("text", "doubts", "most"), [(None, False, 1000), ("linf(0.4)", True, 200)])
+def test_a_single_copy_has_deeper_searches_and_no_doubts_about_the_last_layer(
+    text: str | None,
+    doubts: bool,
+    most: int,
+    cuts: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bool] = []
+    limits: set[int] = set()
+    choose, cone_cut = branch.choose, cone_separation.cone_cut
+
+    def noted(*given: Any) -> Any:
+        asked.append(given[-1])
+        return choose(*given)
+
+    def limited(*given: Any) -> Any:
+        limits.add(given[-1])
+        return cone_cut(*given)
+
+    monkeypatch.setattr(branch, "choose", noted)
+    monkeypatch.setattr(cone_separation, "cone_cut", limited)
+    for seed in (13, 15, 16, 18, 23, 53):  # with cuts
+        targets = None if text is None else 1
+        problem = Problem(halves(seed, 3), perturbation=text, source=0, targets=targets)
+        verify(problem, engine=Bab(slopes=False, inputs=False, attack=False), workers=1)
+    assert asked
+    assert any(asked) == doubts
+    # A perturbed search has a ceiling, which is one of a single copy.
+    assert most in limits
+    assert text is not None or limits == {most}
