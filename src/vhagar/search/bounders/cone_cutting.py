@@ -9,17 +9,17 @@ from vhagar.search.incumbent import Incumbent
 
 # The most work in cones, relative to that of the nodes' LPs.
 _SHARE = 1.0
-# The same where nothing is attacked, and the share of the gap that all cuts of a node must cut off
-# there, whatever branching gains. Where the signs of the last layer are decided, only cuts lower
-# the largest bound: what other decisions gain, they gain at nodes that do not matter.
-# Measured: PERFORMANCE.md, "cuts of single copies".
-_SHARE_ALONE, _TOGETHER_ALONE = 4.0, 0.05
 # What a node takes beside its LP, in simplex iterations times entries: 5 ms, where a core does 8e8
 # in a second. Without it, small LPs would leave cuts hardly any time.
 # Measured: PERFORMANCE.md, "what a node takes beside its LP".
 _BESIDE = 4e6
 # Shares of the gap that each cut must cut off, and all cuts of a node together at the least.
 _WORTH, _TOGETHER = 0.01, 0.1
+# Both of these and the share of the work where nothing is attacked, whatever branching gains: where
+# the signs of the last layer are decided, hardly anything but cuts lowers the largest bounds, and
+# what other decisions gain, they gain at nodes that do not matter.
+# Measured: PERFORMANCE.md, "cuts of single copies".
+_SHARE_ALONE, _WORTH_ALONE, _TOGETHER_ALONE = 4.0, 0.003, 0.02
 # Share of what its cost would gain by branching that a round of cuts must gain at its node, if all
 # nodes are of its region: the others gain by it, too.
 # Measured: PERFORMANCE.md, "cone cuts earlier".
@@ -89,12 +89,12 @@ class ConeCutting:
     ) -> tuple[float, float]:
         """By how much a solution must violate a cut, and all cuts together."""
         gap = max(upper - incumbent.lower, 0.0)
+        if self._alone:
+            return _WORTH_ALONE * gap, _TOGETHER_ALONE * gap
         return _WORTH * gap, self._enough(gap, region_model)
 
     def _enough(self, gap: float, region_model: RegionModel) -> float:
         """What cuts must cut off to be worth as many nodes as they cost."""
-        if self._alone:
-            return _TOGETHER_ALONE * gap
         separator = region_model.separator
         cost = separator.work / self._rounds if self._rounds else separator.expected_work
         nodes = max(cost * self._nodes / max(self._node_work, 1.0), 2.0)
