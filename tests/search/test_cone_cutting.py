@@ -17,6 +17,7 @@ from vhagar import Domain, Network, Problem, Result, verify
 from vhagar.network import Affine, Relu, SparseAffine, write_onnx
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import cone_separation
+from vhagar.relaxation.lp.cone import Cone
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.search import branch
 from vhagar.search.bounders import cone_cutting, subtrees
@@ -291,3 +292,37 @@ def test_a_single_copy_has_deeper_searches_and_no_doubts_about_the_last_layer(
     # A perturbed search has a ceiling, which is one of a single copy.
     assert most in limits
     assert text is not None or limits == {most}
+
+
+def test_a_cone_whose_searches_are_too_short_rests_longer_and_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until a search finds a cut again."""
+    cut_everywhere(monkeypatch)
+    problem = Problem(halves(13, 3), perturbation=None, source=0)
+    model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), None)
+    answer = model.evaluate((), math.inf).answer
+    searched: list[Cone] = []
+    finds = False
+
+    def cut_of(cone: Cone, *given: Any) -> Any:
+        searched.append(cone)
+        return object() if finds else None
+
+    def turns_until_searched(cone: Cone) -> int:
+        for turn in range(100):
+            searched.clear()
+            model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)
+            if cone in searched:
+                return turn
+        return 100
+
+    assert answer.duals is not None
+    wanted = model.formula.wanted(answer.duals, model.separator.layers)
+    monkeypatch.setattr(cone_separation, "cone_cut", cut_of)
+    assert not model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)
+    cone = searched[0]
+    assert [turns_until_searched(cone) for _ in range(3)] == [1, 3, 7]
+    finds = True
+    assert turns_until_searched(cone) == 15
+    assert [turns_until_searched(cone) for _ in range(2)] == [0, 0]

@@ -27,6 +27,9 @@ _MOST_SIGNS, _LARGEST_PART = 100, 0.5
 # Measured: PERFORMANCE.md, "cuts of single copies".
 _MOST_LPS, _MOST_LPS_ALONE = 200, 1000
 
+# A cone is left alone at no more than this many nodes in a row.
+_LONGEST_REST = 63
+
 
 def may_help(bounds: TwinBounds) -> bool:
     """Whether cuts are worth a try.
@@ -55,6 +58,28 @@ class _Separation:
         return cone_cut(self.cone, self.objective, self.value - worth, most)
 
 
+class _Rest:
+    """How long a cone is left alone whose searches are too short for a cut.
+
+    Nodes with the same bound have nearly the same function, and the next search would be as long.
+    """
+
+    def __init__(self) -> None:
+        self._length = self._left = 0
+
+    def begin(self) -> None:
+        self._length = min(2 * self._length + 1, _LONGEST_REST)
+        self._left = self._length
+
+    def end(self) -> None:
+        self._length = 0
+
+    def is_on(self) -> bool:
+        """Whether the cone is left alone this time; each time brings the end nearer."""
+        self._left -= 1
+        return self._left >= 0
+
+
 class ConeSeparator:
     """The cones of a region, each built when it is first needed."""
 
@@ -63,6 +88,7 @@ class ConeSeparator:
         self._most_lps = _MOST_LPS if len(model.target_rows) else _MOST_LPS_ALONE
         self._cones: dict[int, list[Cone | None]] = {}
         self._seen: dict[int, tuple[Array, Array]] = {}
+        self._resting: dict[Cone, _Rest] = {}
         self.possible = 0.0  # the most that the cuts looked for last could cut off
         layers = range(1, len(bounds.hexagons)) if may_help(bounds) else range(0)
         found = ((layer, groups(bounds, layer)) for layer in layers)
@@ -96,11 +122,23 @@ class ConeSeparator:
         """
         possible = self._separations(primal, wanted)
         problems = [problem for problem in possible if problem.most > worth]
+        problems = [problem for problem in problems if not self._rest_of(problem.cone).is_on()]
         self.possible = sum(problem.most for problem in problems)
         if self.possible < total:
             return []
-        found = (problem.cut(worth, self._most_lps) for problem in problems)
+        found = (self._searched(problem, worth) for problem in problems)
         return [cut for cut in found if cut is not None]
+
+    def _searched(self, problem: _Separation, worth: float) -> ConeCut | None:
+        cut, rest = problem.cut(worth, self._most_lps), self._rest_of(problem.cone)
+        if cut is not None:
+            rest.end()
+        elif problem.most > worth:  # the search has found no outputs as large as the LP's
+            rest.begin()
+        return cut
+
+    def _rest_of(self, cone: Cone) -> _Rest:
+        return self._resting.setdefault(cone, _Rest())
 
     def _separations(self, primal: Array, wanted: Wanted) -> Iterator[_Separation]:
         inputs = self._model.inputs
