@@ -23,9 +23,8 @@ from vhagar.runtime.deadline import NEVER, Deadline
 
 # A cone has at most this many undecided signs, and at most this share of the LP's entries.
 _MOST_SIGNS, _LARGEST_PART = 100, 0.5
-# LPs in the search of one cone, and of one with a single copy, whose LPs are much smaller.
-# Measured: PERFORMANCE.md, "cuts of single copies".
-_MOST_LPS, _MOST_LPS_ALONE = 200, 1000
+# LPs in the search of one cone.
+MOST_LPS = 200
 
 # A cone is left alone at no more than this many nodes in a row.
 _LONGEST_REST = 63
@@ -85,7 +84,6 @@ class ConeSeparator:
 
     def __init__(self, bounds: TwinBounds, model: LambdaModel, deadline: Deadline = NEVER) -> None:
         self._bounds, self._model, self._deadline = bounds, model, deadline
-        self._most_lps = _MOST_LPS if len(model.target_rows) else _MOST_LPS_ALONE
         self._cones: dict[int, list[Cone | None]] = {}
         self._seen: dict[int, tuple[Array, Array]] = {}
         self._resting: dict[Cone, _Rest] = {}
@@ -112,10 +110,12 @@ class ConeSeparator:
     def expected_work(self) -> float:
         """A guess at the work of searching every cone once."""
         each = max((cone.expected_work for cone in self._built), default=0.0)
-        return self._most_lps / 2 * each * sum(len(found) for found in self._groups.values())
+        return MOST_LPS / 2 * each * sum(len(found) for found in self._groups.values())
 
-    def cuts(self, primal: Array, wanted: Wanted, worth: float, total: float) -> list[ConeCut]:
-        """Cuts that an LP's solution violates by more than `worth` each.
+    def cuts(
+        self, primal: Array, wanted: Wanted, worth: float, total: float, most: int = MOST_LPS
+    ) -> list[ConeCut]:
+        """Cuts that an LP's solution violates by more than `worth` each, by `most` LPs for each.
 
         Nothing is searched if all cuts together would cut off less than `total`, by what is known
         of the outputs already.
@@ -126,11 +126,11 @@ class ConeSeparator:
         self.possible = sum(problem.most for problem in problems)
         if self.possible < total:
             return []
-        found = (self._searched(problem, worth) for problem in problems)
+        found = (self._searched(problem, worth, most) for problem in problems)
         return [cut for cut in found if cut is not None]
 
-    def _searched(self, problem: _Separation, worth: float) -> ConeCut | None:
-        cut, rest = problem.cut(worth, self._most_lps), self._rest_of(problem.cone)
+    def _searched(self, problem: _Separation, worth: float, most: int) -> ConeCut | None:
+        cut, rest = problem.cut(worth, most), self._rest_of(problem.cone)
         if cut is not None:
             rest.end()
         elif problem.most > worth:  # the search has found no outputs as large as the LP's

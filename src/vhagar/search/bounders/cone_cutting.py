@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from vhagar.relaxation.lp.cone_separation import MOST_LPS
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.search.incumbent import Incumbent
 
@@ -15,11 +16,11 @@ _SHARE = 1.0
 _BESIDE = 4e6
 # Shares of the gap that each cut must cut off, and all cuts of a node together at the least.
 _WORTH, _TOGETHER = 0.01, 0.1
-# Both of these and the share of the work where nothing is attacked, whatever branching gains: where
-# the signs of the last layer are decided, hardly anything but cuts lowers the largest bounds, and
-# what other decisions gain, they gain at nodes that do not matter.
+# Where nothing is attacked, and the gap is at most this share of the bound, the signs of the last
+# layer are decided, and hardly anything but cuts lowers the largest bounds. Then these hold: the
+# share of the work, the two shares of the gap, and the LPs in the search of one cone.
 # Measured: PERFORMANCE.md, "cuts of single copies".
-_SHARE_ALONE, _WORTH_ALONE, _TOGETHER_ALONE = 4.0, 0.003, 0.02
+_LATE, _SHARE_LATE, _WORTH_LATE, _TOGETHER_LATE, _MOST_LPS_LATE = 0.04, 4.0, 0.003, 0.02, 1000
 # Share of what its cost would gain by branching that a round of cuts must gain at its node, if all
 # nodes are of its region: the others gain by it, too.
 # Measured: PERFORMANCE.md, "cone cuts earlier".
@@ -73,8 +74,13 @@ class ConeCutting:
             return False
         if not self.has_room(region_model):
             return False
-        separator, share = region_model.separator, _SHARE_ALONE if self._alone else _SHARE
+        late = self._is_late(evaluation.upper, incumbent)
+        separator, share = region_model.separator, _SHARE_LATE if late else _SHARE
         return bool(separator.layers) and separator.work <= share * self._node_work
+
+    def _is_late(self, upper: float, incumbent: Incumbent) -> bool:
+        """Whether cuts are the best that a node has, whatever others gain by branching."""
+        return self._alone and upper - incumbent.lower <= _LATE * upper
 
     @staticmethod
     def has_room(region_model: RegionModel) -> bool:
@@ -86,12 +92,12 @@ class ConeCutting:
 
     def least(
         self, upper: float, region_model: RegionModel, incumbent: Incumbent
-    ) -> tuple[float, float]:
-        """By how much a solution must violate a cut, and all cuts together."""
+    ) -> tuple[float, float, int]:
+        """By how much a solution must violate a cut, and all cuts together; LPs for each."""
         gap = max(upper - incumbent.lower, 0.0)
-        if self._alone:
-            return _WORTH_ALONE * gap, _TOGETHER_ALONE * gap
-        return _WORTH * gap, self._enough(gap, region_model)
+        if self._is_late(upper, incumbent):
+            return _WORTH_LATE * gap, _TOGETHER_LATE * gap, _MOST_LPS_LATE
+        return _WORTH * gap, self._enough(gap, region_model), MOST_LPS
 
     def _enough(self, gap: float, region_model: RegionModel) -> float:
         """What cuts must cut off to be worth as many nodes as they cost."""
