@@ -15,13 +15,16 @@ import pytest
 import vhagar
 from vhagar import Domain, Network, Problem, Result, verify
 from vhagar.network import Affine, Relu, SparseAffine, write_onnx
+from vhagar.options import Options
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import cone_separation
 from vhagar.relaxation.lp.cone import Cone
 from vhagar.relaxation.lp.region_model import RegionModel
 from vhagar.search import branch
+from vhagar.search import incumbent as incumbents
 from vhagar.search.bounders import cone_cutting, subtrees
 from vhagar.search.branch_and_bound import Bab
+from vhagar.search.incumbent import Incumbent
 from vhagar.search.pseudocosts import Candidate
 from vhagar.search.region_cache import RegionState
 
@@ -78,7 +81,7 @@ def cut_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Look for cuts at every node, whatever they cost."""
     patch.setattr(cone_separation, "_LARGEST_PART", math.inf)
     patch.setattr(cone_separation, "may_help", lambda bounds: True)
-    patch.setattr(cone_cutting, "_LATE", -math.inf)
+    patch.setattr(incumbents, "_LITTLE", -math.inf)
     patch.setattr(cone_cutting, "_SHARE", math.inf)
     patch.setattr(cone_cutting, "_WORTH", 1e-6)
     patch.setattr(cone_cutting.ConeCutting, "_enough", lambda *given: 0.0)
@@ -203,7 +206,7 @@ def test_small_linear_programs_leave_cuts_time_too(alone: bool, share: float) ->
     row_count = SimpleNamespace(model=SimpleNamespace(row_count=1))
     region: Any = SimpleNamespace(separator=separator, formula=formula, model=row_count)
     evaluation: Any = SimpleNamespace(complete=True, upper=1.0)
-    incumbent: Any = SimpleNamespace(settles=lambda upper: False, lower=0.97)
+    incumbent: Any = SimpleNamespace(settles=lambda upper: False, is_near=lambda upper: True)
     cutting.count(0.0, region)
     assert not cutting.is_due(evaluation, region, incumbent)
     cutting.count(0.0, region)
@@ -216,7 +219,8 @@ def test_where_little_is_left_of_the_largest_confidence_cuts_do_not_wait_for_bra
         separator=SimpleNamespace(work=1e9, expected_work=1e9),
         formula=SimpleNamespace(cuts=SimpleNamespace(number=0)),
     )
-    incumbent: Any = SimpleNamespace(lower=1.0)
+    incumbent = Incumbent(Problem(halves(13), perturbation=None, source=0), Options())
+    incumbent.update(1.0)
     found = {}
     for alone in (False, True):
         cutting = cone_cutting.ConeCutting(wanted=True, alone=alone)
@@ -234,31 +238,27 @@ def test_where_little_is_left_of_the_largest_confidence_cuts_do_not_wait_for_bra
     assert late[2] > most
 
 
-@pytest.mark.parametrize("target", [None, 1])
-def test_signs_of_a_single_copy_are_ranked_as_without_cuts(
-    target: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signs_can_be_ranked_as_without_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_everywhere(monkeypatch)
     found = 0
     for seed in range(30):
-        text = None if target is None else "linf(0.2)"
-        problem = Problem(halves(seed, 3), perturbation=text, source=0, targets=target)
+        problem = Problem(halves(seed, 3), perturbation=None, source=0)
         bounds = quick_bounds(problem.network, problem.pieces[0])
-        state = RegionState(problem, bounds, target)
+        state = RegionState(problem, bounds, None)
         model = state.region_model
         answer = model.evaluate((), math.inf).answer
         if not answer.optimal or not model.separate(answer, 1e-6, 0.0):
             continue
         answer = model.evaluate((), math.inf).answer
-        assert answer.primal is not None
-        assert answer.duals is not None
-        ranked = [
-            state._candidates.of(answer.primal, model.formula.coefficients(answer.duals, with_cuts))
-            for with_cuts in (False, True)
-        ]
+        ranked = [list(map(_gains, state.candidates(answer, kept))) for kept in (False, True)]
         found += ranked[0] != ranked[1]
-        expected = ranked[0 if target is None else 1]
-        assert [_gains(c) for c in state.candidates(answer)] == [_gains(c) for c in expected]
+        assert {place for place, _ in ranked[0]} == {place for place, _ in ranked[1]}
+        # Without the cuts' weights, and with the same multipliers otherwise.
+        assert answer.duals is not None
+        duals = answer.duals.copy()
+        duals[model.model.model.row_count :] = 0.0
+        plain = replace(answer, duals=duals)
+        assert list(map(_gains, state.candidates(plain))) == ranked[0]
     assert found
 
 
@@ -266,9 +266,12 @@ def _gains(candidate: Candidate) -> tuple[Any, ...]:
     return candidate.place, candidate.gains
 
 
-@pytest.mark.parametrize(("text", "doubts"), [(None, False), ("linf(0.4)", True)])
-def test_a_single_copy_has_no_doubts_about_the_last_layer(
-    text: str | None, doubts: bool, cuts: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("text", "little", "doubts"),
+    [(None, math.inf, False), (None, -math.inf, True), ("linf(0.4)", math.inf, True)],
+)
+def test_a_single_copy_has_no_doubts_about_the_last_layer_in_the_end(
+    text: str | None, little: float, doubts: bool, cuts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
     choose = branch.choose
@@ -278,6 +281,7 @@ def test_a_single_copy_has_no_doubts_about_the_last_layer(
         return choose(*given)
 
     monkeypatch.setattr(branch, "choose", noted)
+    monkeypatch.setattr(incumbents, "_LITTLE", little)
     for seed in (13, 15, 16, 18, 23, 53):  # with cuts
         targets = None if text is None else 1
         problem = Problem(halves(seed, 3), perturbation=text, source=0, targets=targets)

@@ -16,11 +16,10 @@ _SHARE = 1.0
 _BESIDE = 4e6
 # Shares of the gap that each cut must cut off, and all cuts of a node together at the least.
 _WORTH, _TOGETHER = 0.01, 0.1
-# Where nothing is attacked, and the gap is at most this share of the bound, the signs of the last
-# layer are decided, and hardly anything but cuts lowers the largest bounds. Then these hold: the
-# share of the work, the two shares of the gap, and the LPs in the search of one cone.
+# The same where nothing is attacked and little is left to gain: the share of the work, the two
+# shares of the gap, and the LPs in the search of one cone.
 # Measured: PERFORMANCE.md, "cuts of single copies".
-_LATE, _SHARE_LATE, _WORTH_LATE, _TOGETHER_LATE, _MOST_LPS_LATE = 0.04, 4.0, 0.003, 0.02, 1000
+_SHARE_LATE, _WORTH_LATE, _TOGETHER_LATE, _MOST_LPS_LATE = 4.0, 0.003, 0.02, 1000
 # Share of what its cost would gain by branching that a round of cuts must gain at its node, if all
 # nodes are of its region: the others gain by it, too.
 # Measured: PERFORMANCE.md, "cone cuts earlier".
@@ -80,7 +79,7 @@ class ConeCutting:
 
     def _is_late(self, upper: float, incumbent: Incumbent) -> bool:
         """Whether cuts are the best that a node has, whatever others gain by branching."""
-        return self._alone and upper - incumbent.lower <= _LATE * upper
+        return self._alone and incumbent.is_near(upper)
 
     @staticmethod
     def has_room(region_model: RegionModel) -> bool:

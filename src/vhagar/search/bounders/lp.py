@@ -207,7 +207,10 @@ class LpBounder(AbstractBounder):
         by_entry = self._splitter.by_entry(node, x, binary=not self._splitter.entries_are_due(node))
         if by_entry is not None:
             return by_entry
-        candidates = state.candidates(evaluation.answer)
+        # With one copy, cuts in the end leave the signs below them no coefficients: all would seem
+        # to gain nothing, whatever they do to the functions that the cuts bound.
+        with_cuts = node.region.target is not None or not incumbent.is_near(evaluation.upper)
+        candidates = state.candidates(evaluation.answer, with_cuts)
         if not candidates:
             return self._settled_by_lp(state, node, evaluation.answer, incumbent)
         return self._brancher.children(state, node, evaluation, candidates, incumbent)
