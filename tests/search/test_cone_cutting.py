@@ -196,21 +196,21 @@ def test_targets_subtrees_and_resumed_searches_have_their_own_cuts(
             assert sum(cuts)
 
 
-@pytest.mark.parametrize(("alone", "share"), [(False, 1.0), (True, 4.0)])
-def test_small_linear_programs_leave_cuts_time_too(alone: bool, share: float) -> None:
+@pytest.mark.parametrize(("late", "share"), [(False, 1.0), (True, 4.0)])
+def test_small_linear_programs_leave_cuts_time_too(late: bool, share: float) -> None:
     """A node takes its time beside its LP as well: cuts may take as much as both, and more where
     nothing is attacked and little is left to gain."""
-    cutting = cone_cutting.ConeCutting(wanted=True, alone=alone)
+    cutting = cone_cutting.ConeCutting(wanted=True)
     separator = SimpleNamespace(layers=[1], work=share * cone_cutting._BESIDE + 1.0)
     formula = SimpleNamespace(cuts=SimpleNamespace(cuts=[], number=0))
     row_count = SimpleNamespace(model=SimpleNamespace(row_count=1))
     region: Any = SimpleNamespace(separator=separator, formula=formula, model=row_count)
     evaluation: Any = SimpleNamespace(complete=True, upper=1.0)
-    incumbent: Any = SimpleNamespace(settles=lambda upper: False, is_near=lambda upper: True)
+    incumbent: Any = SimpleNamespace(settles=lambda upper: False)
     cutting.count(0.0, region)
-    assert not cutting.is_due(evaluation, region, incumbent)
+    assert not cutting.is_due(evaluation, region, incumbent, late)
     cutting.count(0.0, region)
-    assert cutting.is_due(evaluation, region, incumbent)
+    assert cutting.is_due(evaluation, region, incumbent, late)
 
 
 def test_where_little_is_left_of_the_largest_confidence_cuts_do_not_wait_for_branching() -> None:
@@ -228,14 +228,15 @@ def test_where_little_is_left_of_the_largest_confidence_cuts_do_not_wait_for_bra
         for _ in range(20):
             cutting.learn(5.0, 1.0)
         for upper in (2.0, 1.03):
-            found[alone, upper] = cutting.least(upper, region, incumbent)
+            late = cutting.is_late(upper, incumbent)
+            found[alone, upper] = cutting.least(upper, region, incumbent, late)
     assert found[False, 2.0] == found[True, 2.0]
     worth, total, most = found[False, 1.03]
     assert total > 1.0
-    late = found[True, 1.03]
-    assert late[0] < worth
-    assert late[1] < 0.001
-    assert late[2] > most
+    least = found[True, 1.03]
+    assert least[0] < worth
+    assert least[1] < 0.001
+    assert least[2] > most
 
 
 def test_signs_can_be_ranked_as_without_cuts(monkeypatch: pytest.MonkeyPatch) -> None:

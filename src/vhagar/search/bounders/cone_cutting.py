@@ -64,7 +64,11 @@ class ConeCutting:
             self._decision_gain += _NEWEST * (max(parent - upper, 0.0) - self._decision_gain)
 
     def is_due(
-        self, evaluation: Evaluation, region_model: RegionModel, incumbent: Incumbent
+        self,
+        evaluation: Evaluation,
+        region_model: RegionModel,
+        incumbent: Incumbent,
+        late: bool = False,
     ) -> bool:
         """Whether there may be cuts, and time for them."""
         if not self._wanted or not evaluation.complete:
@@ -73,12 +77,14 @@ class ConeCutting:
             return False
         if not self.has_room(region_model):
             return False
-        late = self._is_late(evaluation.upper, incumbent)
         separator, share = region_model.separator, _SHARE_LATE if late else _SHARE
         return bool(separator.layers) and separator.work <= share * self._node_work
 
-    def _is_late(self, upper: float, incumbent: Incumbent) -> bool:
-        """Whether cuts are the best that a node has, whatever others gain by branching."""
+    def is_late(self, upper: float, incumbent: Incumbent) -> bool:
+        """Whether cuts are the best that there is, whatever decisions gain.
+
+        `upper` is a node's bound before its LP, one of the largest.
+        """
         return self._alone and incumbent.is_near(upper)
 
     @staticmethod
@@ -90,11 +96,11 @@ class ConeCutting:
         return len(cuts) <= _MOST * region_model.model.model.row_count
 
     def least(
-        self, upper: float, region_model: RegionModel, incumbent: Incumbent
+        self, upper: float, region_model: RegionModel, incumbent: Incumbent, late: bool = False
     ) -> tuple[float, float, int]:
         """By how much a solution must violate a cut, and all cuts together; LPs for each."""
         gap = max(upper - incumbent.lower, 0.0)
-        if self._is_late(upper, incumbent):
+        if late:
             return _WORTH_LATE * gap, _TOGETHER_LATE * gap, _MOST_LPS_LATE
         return _WORTH * gap, self._enough(gap, region_model), MOST_LPS
 

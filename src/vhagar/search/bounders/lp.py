@@ -136,9 +136,10 @@ class LpBounder(AbstractBounder):
         # Cuts hold for all pairs of a region, and tightened bounds for some of them alone.
         if region_model.bounds.tightening is not None:
             return found
-        while self._cutting.is_due(evaluation, region_model, incumbent):
+        late = self._cutting.is_late(node.upper, incumbent)
+        while self._cutting.is_due(evaluation, region_model, incumbent, late):
             before = evaluation.upper
-            least = self._cutting.least(before, region_model, incumbent)
+            least = self._cutting.least(before, region_model, incumbent, late)
             cuts = region_model.separate(evaluation.answer, *least)
             if not cuts:
                 break
