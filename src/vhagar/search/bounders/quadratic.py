@@ -168,7 +168,7 @@ class QuadraticBounder(AbstractBounder):
         if known is None:
             return None
         self._deadline.check()
-        ascent = ascend(known)
+        ascent = ascend(known, lambda: self._deadline.passed)
         start = starting_multipliers(known, ascent, lambda: self._deadline.passed)
         return _Root(bounds, known, ascent.value, start)
 
