@@ -58,7 +58,8 @@ class CeilingTime:
 
     A ceiling that bounds the answer has half of the time: less would leave the answer above what a
     search for the maximal confidence alone proves, more would keep the others from getting below.
-    Where an attack leaves nothing to get to below, it has more.
+    It has four times as much as the others where an attack is about as confident as any known
+    input.
     """
 
     def __init__(self) -> None:

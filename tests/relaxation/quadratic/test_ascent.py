@@ -66,7 +66,7 @@ def test_without_unknowns_there_is_one_ascent_and_no_lead() -> None:
 
 
 def test_an_ascent_that_is_to_stop_keeps_what_it_has_found() -> None:
-    """A single look at the clock between two rounds, each of which is better than the one before."""
+    """It looks at the clock after every round, and each round is better than the one before."""
     known = _random_layers()
     whole = ascend(known)
     asked: list[int] = []

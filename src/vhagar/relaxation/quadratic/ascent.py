@@ -25,7 +25,8 @@ _STARTS, _ROUNDS = 12, 60
 # Measured: conv1 `linf(0.05)` 2 to 3 reaches 7.4725 with two seeds of two, by 23 and 60 ascents;
 # 2,000 other random starts end at 7.4715, and 12 at 7.06.
 _NEARBY, _CHANGED = 100, 0.1
-# The most that their number times the rows times the columns of the differences may be.
+# Time for the ascents near the best one: the most that their number may be, times the rows, times
+# the columns of the differences.
 _NEARBY_WORK = 20_000_000
 
 

@@ -153,7 +153,7 @@ class QuadraticBounder(AbstractBounder):
         """What is known of a piece and a target; None where the bound does not apply."""
         if region not in self._roots:
             self._roots[region] = self._make_root(region)
-        found = self._roots[region]
+        found = self._roots.used(region)
         # Where there is no bound, none can be better than the rest of the search.
         floor = np.inf if found is None else found.floor
         self.floors[region.target] = max(self.floors.get(region.target, floor), floor)
