@@ -239,6 +239,12 @@ def test_where_little_is_left_of_the_largest_confidence_cuts_do_not_wait_for_bra
     assert least[2] > most
 
 
+def test_nothing_is_near_an_infinite_bound() -> None:
+    incumbent = Incumbent(Problem(halves(13), perturbation=None, source=0), Options())
+    incumbent.update(1.0)
+    assert [incumbent.is_near(upper) for upper in (1.01, 2.0, math.inf)] == [True, False, False]
+
+
 def test_signs_can_be_ranked_as_without_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_everywhere(monkeypatch)
     found = 0

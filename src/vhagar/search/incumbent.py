@@ -43,7 +43,7 @@ class Incumbent:
 
     def is_near(self, upper: float) -> bool:
         """Whether little is left between the best confidence and a bound."""
-        return upper - self.lower <= _LITTLE * upper
+        return math.isfinite(upper) and upper - self.lower <= _LITTLE * upper
 
     @property
     def cutoff(self) -> float:

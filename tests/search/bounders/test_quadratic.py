@@ -17,6 +17,7 @@ from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.proof import ProofKind
 from vhagar.relaxation.quadratic import differences
 from vhagar.runtime.deadline import NEVER
+from vhagar.search.bounders import quadratic
 from vhagar.search.bounders.base import Outcome
 from vhagar.search.frontier import Frontier
 from vhagar.search.incumbent import Incumbent
@@ -119,6 +120,18 @@ def test_a_piece_that_changes_nothing_has_no_lead(monkeypatch: pytest.MonkeyPatc
     upper, floor = searched(problem, 1, still, 1)
     assert floor == 0.0
     assert upper >= 0.0
+
+
+def test_the_most_recently_used_roots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quadratic, "_MOST_ROOTS", 2)
+    problem = Case(8).problem()
+    made: list[Region] = []
+    bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
+    monkeypatch.setattr(bounder, "_make_root", made.append)  # returns None: no bound there
+    first, second, third = (Region(target, 0) for target in range(3))
+    for region in (first, second, first, third, first):
+        bounder.bound([Node(region, 5.0, 0)], Incumbent(problem, Options()))
+    assert made == [first, second, third]
 
 
 def begun(search: SlopeSearch, workers: int = 1) -> SlopeTask:
