@@ -301,7 +301,7 @@ def test_a_single_copy_has_no_doubts_about_the_last_layer_in_the_end(
 def test_a_cone_whose_searches_are_too_short_rests_longer_and_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Until a search finds a cut again."""
+    """Until a search may be longer, or finds a cut again."""
     cut_everywhere(monkeypatch)
     problem = Problem(halves(13, 3), perturbation=None, source=0)
     model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), None)
@@ -313,10 +313,10 @@ def test_a_cone_whose_searches_are_too_short_rests_longer_and_longer(
         searched.append(cone)
         return object() if finds else None
 
-    def turns_until_searched(cone: Cone) -> int:
+    def turns_until_searched(cone: Cone, most: int = 200) -> int:
         for turn in range(100):
             searched.clear()
-            model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)
+            model.separator.cuts(answer.primal, wanted, 1e-6, 0.0, most)
             if cone in searched:
                 return turn
         return 100
@@ -327,6 +327,8 @@ def test_a_cone_whose_searches_are_too_short_rests_longer_and_longer(
     assert not model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)
     cone = searched[0]
     assert [turns_until_searched(cone) for _ in range(3)] == [1, 3, 7]
+    assert [turns_until_searched(cone, 1000) for _ in range(3)] == [0, 1, 3]
+    assert turns_until_searched(cone) == 7  # a shorter search is no reason
     finds = True
     assert turns_until_searched(cone) == 15
     assert [turns_until_searched(cone) for _ in range(2)] == [0, 0]

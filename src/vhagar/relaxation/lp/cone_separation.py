@@ -61,20 +61,24 @@ class _Rest:
     """How long a cone is left alone whose searches are too short for a cut.
 
     Nodes with the same bound have nearly the same function, and the next search would be as long.
+    A longer one than any that was too short ends the rest.
     """
 
     def __init__(self) -> None:
-        self._length = self._left = 0
+        self._length = self._left = self._longest = 0
 
-    def begin(self) -> None:
+    def begin(self, most: int) -> None:
+        """A search of `most` LPs was too short."""
         self._length = min(2 * self._length + 1, _LONGEST_REST)
-        self._left = self._length
+        self._left, self._longest = self._length, max(self._longest, most)
 
     def end(self) -> None:
-        self._length = 0
+        self._length = self._left = self._longest = 0
 
-    def is_on(self) -> bool:
-        """Whether the cone is left alone this time; each time brings the end nearer."""
+    def is_on(self, most: int) -> bool:
+        """Whether a search of `most` LPs is left out this time; each time brings the end nearer."""
+        if most > self._longest:
+            self.end()
         self._left -= 1
         return self._left >= 0
 
@@ -122,7 +126,7 @@ class ConeSeparator:
         """
         possible = self._separations(primal, wanted)
         problems = [problem for problem in possible if problem.most > worth]
-        problems = [problem for problem in problems if not self._rest_of(problem.cone).is_on()]
+        problems = [problem for problem in problems if not self._rests(problem.cone, most)]
         self.possible = sum(problem.most for problem in problems)
         if self.possible < total:
             return []
@@ -134,8 +138,11 @@ class ConeSeparator:
         if cut is not None:
             rest.end()
         elif problem.most > worth:  # the search has found no outputs as large as the LP's
-            rest.begin()
+            rest.begin(most)
         return cut
+
+    def _rests(self, cone: Cone, most: int) -> bool:
+        return self._rest_of(cone).is_on(most)
 
     def _rest_of(self, cone: Cone) -> _Rest:
         return self._resting.setdefault(cone, _Rest())
