@@ -298,6 +298,34 @@ def test_a_single_copy_has_no_doubts_about_the_last_layer_in_the_end(
     assert any(asked) == doubts
 
 
+def test_a_round_of_long_searches_ends_before_all_cones_are_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It begins with the cone that may cut off most, and counts only what was searched."""
+    cut_everywhere(monkeypatch)
+    problem = Problem(halves(18, 3), perturbation=None, source=0)
+    model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), None)
+    answer = model.evaluate((), math.inf).answer
+    searched: list[Cone] = []
+    possible: list[float] = []
+
+    def cut_of(cone: Cone, objective: Any, level: float, most: int) -> Any:
+        searched.append(cone)
+        possible.append(level + 1e-6 - cone.known_value(objective))
+        cone.work += 1e9
+        return object()
+
+    assert answer.duals is not None
+    wanted = model.formula.wanted(answer.duals, model.separator.layers)
+    monkeypatch.setattr(cone_separation, "cone_cut", cut_of)
+    assert len(model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)) == 2
+    assert model.separator.possible == pytest.approx(sum(possible))
+    monkeypatch.setattr(cone_separation, "_MOST_WORK", 5e8)
+    assert len(model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)) == 1
+    assert possible[2] == max(possible)
+    assert model.separator.possible == pytest.approx(max(possible))
+
+
 def test_a_cone_whose_searches_are_too_short_rests_longer_and_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

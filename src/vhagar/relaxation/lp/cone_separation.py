@@ -25,7 +25,9 @@ from vhagar.runtime.deadline import NEVER, Deadline
 _MOST_SIGNS, _LARGEST_PART = 100, 0.5
 # LPs in the search of one cone.
 MOST_LPS = 200
-
+# Work after which no other cone is searched at a node's solution, in simplex iterations times
+# entries: 5 s, where a core does 8e8 in a second. A worker that is silent for 10 s may be replaced.
+_MOST_WORK = 4e9
 # A cone is left alone at no more than this many nodes in a row.
 _LONGEST_REST = 63
 
@@ -122,15 +124,24 @@ class ConeSeparator:
         """Cuts that an LP's solution violates by more than `worth` each, by `most` LPs for each.
 
         Nothing is searched if all cuts together would cut off less than `total`, by what is known
-        of the outputs already.
+        of the outputs already. The cones that may cut off most come first, as there may not be time
+        for all.
         """
-        possible = self._separations(primal, wanted)
-        problems = [problem for problem in possible if problem.most > worth]
-        problems = [problem for problem in problems if not self._rests(problem.cone, most)]
-        self.possible = sum(problem.most for problem in problems)
+        problems = [
+            (problem.most, problem)
+            for problem in self._separations(primal, wanted)
+            if problem.most > worth and not self._rest_of(problem.cone).is_on(most)
+        ]
+        self.possible = sum(possible for possible, _ in problems)
         if self.possible < total:
             return []
-        found = (self._searched(problem, worth, most) for problem in problems)
+        self.possible, until = 0.0, self.work + _MOST_WORK
+        found = []
+        for possible, problem in sorted(problems, key=lambda each: -each[0]):
+            if self.work > until:
+                break
+            self.possible += possible
+            found.append(self._searched(problem, worth, most))
         return [cut for cut in found if cut is not None]
 
     def _searched(self, problem: _Separation, worth: float, most: int) -> ConeCut | None:
@@ -140,9 +151,6 @@ class ConeSeparator:
         elif problem.most > worth:  # the search has found no outputs as large as the LP's
             rest.begin(most)
         return cut
-
-    def _rests(self, cone: Cone, most: int) -> bool:
-        return self._rest_of(cone).is_on(most)
 
     def _rest_of(self, cone: Cone) -> _Rest:
         return self._resting.setdefault(cone, _Rest())

@@ -13,7 +13,7 @@ from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.result.witness import RestoredCheck
-from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.runtime.deadline import NEVER, Deadline, OutOfTime
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFound, Outcome
 from vhagar.search.bounders.cone_cutting import ConeCutting
 from vhagar.search.bounders.splitting import Splitter
@@ -140,7 +140,10 @@ class LpBounder(AbstractBounder):
         while self._cutting.is_due(evaluation, region_model, incumbent, late):
             before = evaluation.upper
             least = self._cutting.least(before, region_model, incumbent, late)
-            cuts = region_model.separate(evaluation.answer, *least)
+            try:
+                cuts = region_model.separate(evaluation.answer, *least)
+            except OutOfTime:  # the bound without them holds
+                break
             if not cuts:
                 break
             self._send(CutsFound(node.region, cuts))
