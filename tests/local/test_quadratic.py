@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,15 @@ from vhagar.local.elimination import compact_network
 from vhagar.local.known import Known
 from vhagar.local.piece_search import PieceSearch
 from vhagar.local.problem import LocalProblem
-from vhagar.local.quadratic import Facts, Lead, Multipliers, evaluate, starting_multipliers
+from vhagar.local.quadratic import (
+    Evaluation,
+    Facts,
+    Lead,
+    Multipliers,
+    QuadraticSearch,
+    evaluate,
+    starting_multipliers,
+)
 from vhagar.local.quadratic_proof import (
     QuadraticBounds,
     _radii,
@@ -216,6 +226,26 @@ def test_they_prove_what_triangles_do_not() -> None:
         assert bound >= worst - shift
         proved += bound < 0
     assert proved
+
+
+@pytest.mark.parametrize("asked", range(4))
+def test_no_evaluation_begins_once_the_time_is_over(
+    asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first multipliers alone take ten of them."""
+    _, compact, _ = compact_of(0, 0.4)
+    count, module = 0, import_module(QuadraticSearch.__module__)
+
+    def counted(*arguments: Any) -> Evaluation | None:
+        nonlocal count
+        count += 1
+        return evaluate(*arguments)
+
+    left = iter(range(asked))
+    monkeypatch.setattr(module, "evaluate", counted)
+    bounds = QuadraticBounds(compact)
+    assert bounds.bound(np.array([1.0, -1.0, 0.0]), 10.0, lambda: next(left, None) is None) > 0
+    assert count == asked
 
 
 def begun(seed: int, epsilon: float, record: bool) -> tuple[PieceSearch, float]:
