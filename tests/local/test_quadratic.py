@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -147,6 +148,68 @@ def test_rounding_is_added() -> None:
         for corner in corners:
             exact = rational_forward(net, rationals(corner))
             assert Fraction(bound) >= exact[0] - exact[1]
+    assert proved
+
+
+def with_errors(compact: Compact, of_rows: float, of_scores: float) -> Compact:
+    """Few versions, but neurons' rows or scores that may be far off; the neurons' ranges hold."""
+    assert compact.scores is not None
+    versions = replace(compact.versions, room=compact.versions.room / 100)
+    low, high = (part[: len(versions.centre)] for part in versions.bounds())
+    blocks = []
+    for block in compact.blocks:
+        centre = block.weight @ (high + low) / 2 + block.bias
+        reach = abs(block.weight) @ (high - low) / 2
+        error = of_rows * (abs(centre) + 1.0) + block.error
+        lower = np.minimum(centre - reach - error, 0.0) - 0.1
+        upper = np.maximum(centre + reach + error, 0.0) + 0.1
+        blocks.append(replace(block, lower=lower, upper=upper, error=error))
+        low, high = np.append(low, np.zeros(len(error))), np.append(high, upper)
+    scores = replace(compact.scores, error=compact.scores.error + of_scores)
+    return replace(compact, versions=versions, blocks=blocks, scores=scores)
+
+
+def improved(facts: Facts, lead: Lead) -> list[Multipliers]:
+    """Multipliers on the way to the smallest bound without errors."""
+    search, found = QuadraticSearch(facts), list[Multipliers]()
+
+    def keep() -> bool:
+        found.extend([] if search.last is None else [search.last])
+        return False
+
+    below = replace(lead, constant=lead.constant - 1e3)  # steps end above 0 if they are slow
+    search.improve(below, 1e3, keep, lambda _: False)
+    return found[::40]
+
+
+def largest_lead(compact: Compact, start: np.ndarray) -> Fraction:
+    """The largest lead at the centre of versions, if every row is off by its error either way."""
+    assert compact.scores is not None
+    v = rational(compact.versions.centre)[None]
+    for block in compact.blocks:
+        ways = rational(np.array(list(itertools.product((-1, 1), repeat=len(block.error)))))
+        s = v @ rational(block.weight).T + rational(block.bias)
+        s = (s[:, None] + ways * rational(block.error)).reshape(-1, len(block.error))
+        z = np.where(s > 0, s, Fraction(0))
+        v = np.concatenate([np.repeat(v, len(ways), axis=0), z], axis=1)
+    leads = rational(start) @ (rational(dense(compact.scores.weight)) @ v.T)
+    off = abs(rational(start)) @ rational(compact.scores.error)
+    return Fraction(leads.max() + rational(start) @ rational(compact.scores.bias) + off)
+
+
+@pytest.mark.parametrize(("of_rows", "of_scores"), [(0.2, 0.0), (1.0, 0.0), (3.0, 0.0), (0.0, 5.0)])
+@pytest.mark.parametrize("seed", [0, 3, 4])
+def test_errors_of_rows_are_added(seed: int, of_rows: float, of_scores: float) -> None:
+    """They are larger than what relaxing the neurons loses, so that none can be left out."""
+    compact = with_errors(compact_of(seed, 0.3)[1], of_rows, of_scores)
+    rng, facts, proved = np.random.default_rng(seed), Facts.of(compact), 0
+    for start in rng.normal(size=(4, 3)):
+        truth, lead = largest_lead(compact, start), Lead.of(compact, facts, start)
+        for multipliers in improved(facts, lead):
+            bound = proven_bound(compact, facts, start, multipliers)
+            if np.isfinite(bound):
+                proved += 1
+                assert Fraction(bound) >= truth
     assert proved
 
 

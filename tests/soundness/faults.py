@@ -1050,6 +1050,12 @@ LOCAL = {
         "relative = 0 * terms",
         _FACTS + "test_radii_hold_the_exact_sums",
     ),
+    "one image: errors of rows forgotten in quadratic facts": _tested(
+        "vhagar.local.quadratic_proof",
+        "return float(by_rows + above @ facts.upper * 8 * HALF_ULP + lead.error)",
+        "return 0.0",
+        _FACTS + "test_errors_of_rows_are_added",
+    ),
     "one image: a node closed by float32": _tested(
         _BRANCHING,
         "proven = self.prove(rows, p, signs)",
