@@ -311,6 +311,26 @@ def test_no_evaluation_begins_once_the_time_is_over(
     assert count == asked
 
 
+@pytest.mark.parametrize("asked", range(4))
+def test_no_proof_is_tried_once_the_time_is_over(
+    asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, compact, _ = compact_of(0, 0.4)
+    facts, start, count = Facts.of(compact), np.array([1.0, -1.0, 0.0]), 0
+
+    def refused(*_: Any) -> bool:
+        nonlocal count
+        count += 1
+        return False
+
+    left = iter(range(asked))
+    monkeypatch.setattr(import_module(proven_bound.__module__), "is_positive_definite", refused)
+    multipliers = first_multipliers(facts, Lead.of(compact, facts, start))
+    found = proven_bound(compact, facts, start, multipliers, stop=lambda: next(left, None) is None)
+    assert found == np.inf
+    assert count == asked
+
+
 def begun(seed: int, epsilon: float, record: bool) -> tuple[PieceSearch, float]:
     """A search up to its optimised ranges, and the best lead of any target that was sampled."""
     rng, sizes = np.random.default_rng(seed), (12, 20, 20, 3)

@@ -52,7 +52,7 @@ class QuadraticBounds:
 
         def proves(multipliers: Multipliers) -> bool:
             nonlocal found
-            found = proven_bound(self._compact, self._facts, start, multipliers)
+            found = proven_bound(self._compact, self._facts, start, multipliers, stop=stop)
             return bool(found < 0)
 
         self._search.improve(Lead.of(self._compact, self._facts, start), known, stop, proves)
@@ -73,7 +73,13 @@ def likely_seconds(compact: Compact, leads: int) -> float:
     return products * (_FIRST + _EACH * leads) / _PER_SECOND
 
 
-def proven_bound(compact: Compact, facts: Facts, start: Array, multipliers: Multipliers) -> float:
+def proven_bound(
+    compact: Compact,
+    facts: Facts,
+    start: Array,
+    multipliers: Multipliers,
+    stop: Callable[[], bool] = lambda: False,
+) -> float:
     """A proven upper bound on `start @ scores` over all versions; infinity without a proof."""
     lead, sizes = Lead.of(compact, facts, start), _sizes(compact, facts, start)
     numbers = multipliers.all
@@ -93,6 +99,8 @@ def proven_bound(compact: Compact, facts: Facts, start: Array, multipliers: Mult
         whole[1:, 1:], whole[0, 1:], whole[1:, 0] = matrix, right, right
         around[1:, 1:], around[0, 1:], around[1:, 0] = radius, right_radius, right_radius
         for share in _ROOM:
+            if stop():
+                break
             beta = value + room + share * (abs(value) + abs(constant) + room)
             whole[0, 0] = 4 * (beta - constant)
             around[0, 0] = 4.1 * room + 8 * HALF_ULP * (abs(beta) + abs(constant)) + _UNDERFLOW
