@@ -33,6 +33,7 @@ from vhagar.local.quadratic_proof import (
     _radii,
     _sizes,
     _sums,
+    are_possible,
     likely_seconds,
     proven_bound,
 )
@@ -400,6 +401,23 @@ def test_a_search_that_gains_little_has_far_to_go() -> None:
     assert np.isclose(box.forecast, 4 * (2**3 - 1))  # a tenth for each doubling of four seconds
     box.note(0.1, 0.5)
     assert box.forecast == np.inf
+
+
+@pytest.mark.parametrize("moving", [0, 3])
+def test_neither_neurons_nor_their_coefficients_are_too_many(moving: int) -> None:
+    """An image of a million entries, of which a few move or all: there are arrays over all."""
+    block = compact_of(0, 0.4)[1].blocks[0]
+    for entries, neurons, possible in (
+        (16_384, 2_000, True),
+        (16_384, 2_001, False),
+        (1_000_000, 33, True),
+        (1_000_000, 34, False),
+    ):
+        room = np.zeros(entries)
+        room[: moving or entries] = 0.1
+        versions = Versions(np.zeros(entries), sparse.csr_array((entries, 0)), room)
+        many = replace(block, neurons=np.arange(neurons))
+        assert are_possible(Compact(versions, blocks=[many])) is possible
 
 
 def test_larger_questions_take_longer() -> None:

@@ -33,8 +33,8 @@ _UNDERFLOW = 1e-200
 # Evaluations of multipliers: for the first lead, and for each one; and how fast they are, in
 # products of two numbers per second.
 _FIRST, _EACH, _PER_SECOND = 100, 50, 5e10
-# Most neurons: their matrix takes memory.
-_MOST_NEURONS = 2_000
+# Most neurons, and most coefficients of them on what moves: they take memory, also the checker's.
+_MOST_NEURONS, _MOST_COEFFICIENTS = 2_000, 2**25
 # Relative distances above the value in float64 at which a proof is tried.
 _ROOM = (1e-9, 1e-6, 1e-4, 1e-2)
 
@@ -63,7 +63,8 @@ def are_possible(compact: Compact) -> bool:
     """Whether there is anything undecided to bound, and not too much of it."""
     versions = compact.versions
     moves = versions.directions.shape[1] > 0 or bool((versions.room > 0).any())
-    return moves and 0 < compact.undecided <= _MOST_NEURONS
+    coefficients = compact.undecided * sum(versions.directions.shape)
+    return moves and 0 < compact.undecided <= _MOST_NEURONS and coefficients <= _MOST_COEFFICIENTS
 
 
 def likely_seconds(compact: Compact, leads: int) -> float:
