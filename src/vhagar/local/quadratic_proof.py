@@ -33,8 +33,8 @@ _UNDERFLOW = 1e-200
 # Evaluations of multipliers: for the first lead, and for each one; and how fast they are, in
 # products of two numbers per second.
 _FIRST, _EACH, _PER_SECOND = 100, 50, 5e10
-# Most neurons: their matrix takes memory.
-_MOST_NEURONS = 2_000
+# Most neurons, and most coefficients of them on what moves: they take memory, also the checker's.
+_MOST_NEURONS, _MOST_COEFFICIENTS = 2_000, 2**25
 # Relative distances above the value in float64 at which a proof is tried.
 _ROOM = (1e-9, 1e-6, 1e-4, 1e-2)
 
@@ -52,7 +52,7 @@ class QuadraticBounds:
 
         def proves(multipliers: Multipliers) -> bool:
             nonlocal found
-            found = proven_bound(self._compact, self._facts, start, multipliers)
+            found = proven_bound(self._compact, self._facts, start, multipliers, stop=stop)
             return bool(found < 0)
 
         self._search.improve(Lead.of(self._compact, self._facts, start), known, stop, proves)
@@ -63,7 +63,8 @@ def are_possible(compact: Compact) -> bool:
     """Whether there is anything undecided to bound, and not too much of it."""
     versions = compact.versions
     moves = versions.directions.shape[1] > 0 or bool((versions.room > 0).any())
-    return moves and 0 < compact.undecided <= _MOST_NEURONS
+    coefficients = compact.undecided * sum(versions.directions.shape)
+    return moves and 0 < compact.undecided <= _MOST_NEURONS and coefficients <= _MOST_COEFFICIENTS
 
 
 def likely_seconds(compact: Compact, leads: int) -> float:
@@ -73,7 +74,13 @@ def likely_seconds(compact: Compact, leads: int) -> float:
     return products * (_FIRST + _EACH * leads) / _PER_SECOND
 
 
-def proven_bound(compact: Compact, facts: Facts, start: Array, multipliers: Multipliers) -> float:
+def proven_bound(
+    compact: Compact,
+    facts: Facts,
+    start: Array,
+    multipliers: Multipliers,
+    stop: Callable[[], bool] = lambda: False,
+) -> float:
     """A proven upper bound on `start @ scores` over all versions; infinity without a proof."""
     lead, sizes = Lead.of(compact, facts, start), _sizes(compact, facts, start)
     numbers = multipliers.all
@@ -93,6 +100,8 @@ def proven_bound(compact: Compact, facts: Facts, start: Array, multipliers: Mult
         whole[1:, 1:], whole[0, 1:], whole[1:, 0] = matrix, right, right
         around[1:, 1:], around[0, 1:], around[1:, 0] = radius, right_radius, right_radius
         for share in _ROOM:
+            if stop():
+                break
             beta = value + room + share * (abs(value) + abs(constant) + room)
             whole[0, 0] = 4 * (beta - constant)
             around[0, 0] = 4.1 * room + 8 * HALF_ULP * (abs(beta) + abs(constant)) + _UNDERFLOW
