@@ -97,6 +97,42 @@ ODD: dict[str, list[Any]] = {
         ("Range", [np.float32(-(2.0**-30)), np.float32(1), np.float32(1)], {}),
         ("Size", [0], {}), ("Reshape", [1, np.array([1])], {}),
     ],
+    "a sum of three": [
+        ("Sum", [one(2**24), one(1), one(-(2**24))], {}), ("Cast", [0], WHOLE),
+    ],
+    "a product of matrices": [
+        ("MatMul", [np.array([[2**24, 1, -(2**24)]], np.float32), np.ones((3, 1), np.float32)], {}),
+        ("Cast", [0], WHOLE), ("Reshape", [1, np.array([1])], {}),
+    ],
+    "a range up to a rounded number": [
+        ("Add", [np.float32(2**24), np.float32(1)], {}), ("Sub", [0, np.float32(2**24)], {}),
+        ("Range", [np.float32(0), 1, np.float32(1)], {}), ("Size", [2], {}),
+        ("Reshape", [3, np.array([1])], {}),
+    ],
+    "a range of large floats": [
+        ("Range", [np.float32(2**24), np.float32(2**24 + 4), np.float32(1)], {}),
+        ("Sub", [0, one(2**24)], {}), ("Cast", [1], WHOLE), ("Gather", [2, np.array([1])], {}),
+    ],
+    "a range at the end of 32 bits": [
+        ("Range", [np.int32(2**31 - 2), np.int32(2**31 - 1), np.int32(1)], {}),
+        ("Add", [0, np.array([3], np.int32)], {}), ("Cast", [1], WHOLE),
+        ("Less", [2, np.array([0])], {}), ("Cast", [3], WHOLE),
+    ],
+    "a share of the least number": [
+        ("Div", [np.array([5]), np.array([-(2**63)])], {}),
+    ],
+    "a power beyond 32 bits": [
+        ("Pow", [np.array([2**16], np.int32), np.array([2])], {}), ("Cast", [0], WHOLE),
+        ("Greater", [1, np.array([0])], {}), ("Cast", [2], WHOLE),
+    ],
+    "a power beyond double precision": [
+        ("Pow", [np.array([3]), np.array([39])], {}), ("Sub", [0, np.array([3**39 - 1])], {}),
+        ("Equal", [1, np.array([1])], {}), ("Cast", [2], WHOLE),
+    ],
+    "a fraction of a whole number": [
+        ("Pow", [np.array([2]), one(-1)], {}), ("Cast", [0], {"to": TensorProto.FLOAT}),
+        ("Greater", [1, one(0.25)], {}), ("Cast", [2], WHOLE),
+    ],
 }  # fmt: skip
 # Whether a runtime rounds to half precision depends on how it fuses nodes.
 SUM_OF_HALVES = [
