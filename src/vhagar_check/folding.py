@@ -38,7 +38,7 @@ def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     """Evaluate a node that takes only constants; None if it does not, or is unknown."""
     if node.kind == "Constant":
         if node.holds_half():
-            reader.rounded.update(node.outputs)
+            reader.rounded.update(filter(None, node.outputs))
         return [node.constant()]
     if node.kind in ("Shape", "Size"):
         return [_shape(reader, node)]
@@ -53,7 +53,7 @@ def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
         raise node.refused("decides by a constant that runtimes may round")
     found = _folded(reader, node, given)
     if from_rounded or (found is not None and _is_rounded(node, given, found)):
-        reader.rounded.update(node.outputs)
+        reader.rounded.update(filter(None, node.outputs))
     return found
 
 
@@ -288,9 +288,12 @@ def _range(reader: Reader, node: Node) -> Constant:
     numbers = [reader.integers(node, "bounds", k) for k in range(3)]
     if any(part is None or len(part) != 1 for part in numbers) or numbers[2] == [0]:
         raise node.refused("is not a range of whole numbers")
+    types = {part.dtype for part in _constants(reader, node, 3)}
+    if len(types) != 1:
+        raise node.refused("counts in whole numbers of different types")
     start, limit, step = (part[0] for part in numbers if part is not None)
     checked(node, (max(1, len(range(start, limit, step))),), reader)
-    return np.array(range(start, limit, step), dtype=np.int64)
+    return np.array(range(start, limit, step), dtype=types.pop())
 
 
 _FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {

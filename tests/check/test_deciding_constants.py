@@ -177,6 +177,10 @@ USUAL: dict[str, list[Any]] = {
         ("Resize", [one(1), "", one(2)], {"mode": "nearest"}), ("Floor", [0], {}),
         ("Cast", [1], WHOLE), ("Gather", [2, np.array([0])], {}),
     ],
+    "a range of 32 bits": [
+        ("Range", [np.int32(0), np.int32(1), np.int32(1)], {}),
+        ("Add", [0, np.array([1], np.int32)], {}), ("Cast", [1], WHOLE),
+    ],
     "a share of a size": [
         ("Div", [np.array([7], np.int32), np.array([4], np.int32)], {}), ("Cast", [0], WHOLE),
     ],
@@ -241,6 +245,18 @@ def test_what_exporters_compute_is_read(tmp_path: Path) -> None:
         assert checkers(data) == pytest.approx(expected), name
         if name != "a sum of doubles":  # the verifier does not tell them from other floats
             assert read_onnx(path).forward(X[None])[0] == pytest.approx(expected), name
+
+
+def test_a_result_without_a_name_is_no_constant() -> None:
+    """A node without a name for one of its results rounds nothing that leaves an input out."""
+    steps = [
+        ("Mul", [np.repeat(NEAR, 2), NEAR], {}), ("Split", [0], {}), ("Size", [1], {}),
+        ("Resize", [one(1), "", one(2)], {"mode": "nearest"}), ("Floor", [3], {}),
+        ("Cast", [4], WHOLE), ("Gather", [5, np.array([0])], {}), ("Mul", [6, 2], {}),
+    ]  # fmt: skip
+    found = onnx.load_from_string(model(steps))
+    found.graph.node[1].output.append("")
+    assert checkers(found.SerializeToString()) == (X * TABLE[1]).tolist()
 
 
 def test_nothing_is_decided_in_half_precision(tmp_path: Path) -> None:
