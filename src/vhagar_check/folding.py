@@ -38,6 +38,7 @@ def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     """Evaluate a node that takes only constants; None if it does not, or is unknown."""
     if node.kind == "Constant":
         if node.holds_half():
+            reader.halves.update(filter(None, node.outputs))
             reader.rounded.update(filter(None, node.outputs))
         return [node.constant()]
     if node.kind in ("Shape", "Size"):
@@ -49,6 +50,8 @@ def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     if not given or any(isinstance(item, Wire) for item in given):
         return None
     from_rounded = not reader.rounded.isdisjoint(node.inputs)
+    if node.kind == "Cast" and reader.halves.issuperset(node.inputs):
+        from_rounded = False  # which keeps their values
     if from_rounded and _jumps(node):
         raise node.refused("decides by a constant that runtimes may round")
     found = _folded(reader, node, given)

@@ -181,6 +181,18 @@ USUAL: dict[str, list[Any]] = {
         ("Range", [np.int32(0), np.int32(1), np.int32(1)], {}),
         ("Add", [0, np.array([1], np.int32)], {}), ("Cast", [1], WHOLE),
     ],
+    "a half that is cast": [
+        ("Cast", [HALF / HALF], {"to": TensorProto.FLOAT}), ("Floor", [0], {}),
+        ("Cast", [1], WHOLE),
+    ],
+    "a node's half as a whole number": [
+        ("Constant", [], {"value": ONE_HALF}), ("Cast", [0], WHOLE),
+    ],
+    "scales in half precision": [
+        ("Cast", [HALF / HALF], {"to": TensorProto.FLOAT}),
+        ("Resize", [one(1), "", 0], {"mode": "nearest"}), ("Size", [1], {}),
+        ("Reshape", [2, np.array([1])], {}),
+    ],
     "a share of a size": [
         ("Div", [np.array([7], np.int32), np.array([4], np.int32)], {}), ("Cast", [0], WHOLE),
     ],

@@ -210,23 +210,28 @@ _CHOOSE = ("Abs", "Max", "Min", "Neg", "Relu", "Where")
 _ROUND_INSIDE = ("Exp", "MatMul")
 
 
+def _rounded_inputs(node: Node) -> set[str]:
+    """The constants it takes that a runtime may round; a cast takes stored halves as they are."""
+    found = node.context.rounded.intersection(node.proto.input)
+    return found - node.context.halves if node.kind == "Cast" else found
+
+
 def _require_unrounded(node: Node) -> None:
     """Refuse to decide by a number that a runtime, with fewer digits than ours, may round."""
-    if not node.context.rounded.isdisjoint(node.proto.input):
+    if _rounded_inputs(node):
         raise node.refusal("decides by a constant that a runtime may round")
 
 
 def note_rounding(node: Node, results: Sequence[Operand]) -> None:
     """Remember constants that a runtime may round: it has only the digits of the file's type."""
-    rounded = node.context.rounded
     if node.kind in ("Shape", "Size"):
         return
     computed = folds(node) and node.kind not in (*_JUMPS, *_CHOOSE)
     inside = node.kind in _ROUND_INSIDE or (node.kind == "Sum" and len(node.operands) > 2)
-    if not rounded.isdisjoint(node.proto.input) or (
+    if _rounded_inputs(node) or (
         computed and (inside or any(_is_rounded(found) for found in results))
     ):
-        rounded.update(filter(None, node.proto.output))
+        node.context.rounded.update(filter(None, node.proto.output))
 
 
 def _is_rounded(found: Operand) -> bool:
