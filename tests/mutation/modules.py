@@ -85,6 +85,7 @@ _OF_CHECKER = {
     "rational": "rational proofs cuts",
     "reading": "reading deciding_constants",
     "regions": "regions refinements",
+    "roundings": "folding deciding_constants",
     "schema": "model_files fields",
     "selections": "selections graph folding batches deciding_constants",
     "scores": "scores",

@@ -41,7 +41,7 @@ def constant_of_shape(node: Node) -> Constant:
     return np.full(shape, value.reshape(()))
 
 
-# Below this, single precision counts whole numbers and decides how many there are like any other.
+# Below this, single precision finds how many numbers a range has as real numbers do.
 _COUNTED = 2**20
 
 
@@ -197,7 +197,7 @@ def folded(node: Node) -> Constant:
     """The constant that such a node gives."""
     if node.kind == "MatMul":
         return _product(node)
-    if node.kind in _JUMPS:
+    if node.kind in _JUMPS and not _is_clear(node):
         _require_unrounded(node)
     return np.asarray(FOLDED[node.kind](*_arrays(node)))
 
@@ -206,6 +206,8 @@ def folded(node: Node) -> Constant:
 _JUMPS = ("Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 # Operators whose results are among the numbers that they take, or their negatives.
 _CHOOSE = ("Abs", "Max", "Min", "Neg", "Relu", "Where")
+# How far single precision, which errs by 2**-24, never moves a number of size 1.
+_FAR = 2.0**-20
 # Operators that round on the way, or are approximated, so that even a short result may be off.
 _ROUND_INSIDE = ("Exp", "MatMul")
 
@@ -224,14 +226,33 @@ def _require_unrounded(node: Node) -> None:
 
 def note_rounding(node: Node, results: Sequence[Operand]) -> None:
     """Remember constants that a runtime may round: it has only the digits of the file's type."""
-    if node.kind in ("Shape", "Size"):
+    context, taken = node.context, _rounded_inputs(node)
+    if node.kind in ("Shape", "Size") or (folds(node) and node.kind in _JUMPS):
         return
-    computed = folds(node) and node.kind not in (*_JUMPS, *_CHOOSE)
+    if not taken and not _rounds(node, results):
+        return
+    own = {*filter(None, node.proto.output)}
+    context.rounded.update(own)
+    kept = node.kind in ("Cast", "Identity") and taken <= context.rounded_once
+    if kept if taken else node.kind in ("Add", "Div", "Mul", "Sub"):
+        context.rounded_once.update(own)
+
+
+def _rounds(node: Node, results: Sequence[Operand]) -> bool:
+    """Whether a runtime may round what the node computes from exact constants."""
+    if not folds(node) or node.kind in _CHOOSE:
+        return False
     inside = node.kind in _ROUND_INSIDE or (node.kind == "Sum" and len(node.operands) > 2)
-    if _rounded_inputs(node) or (
-        computed and (inside or any(_is_rounded(found) for found in results))
-    ):
-        node.context.rounded.update(filter(None, node.proto.output))
+    return inside or any(_is_rounded(found) for found in results)
+
+
+def _is_clear(node: Node) -> bool:
+    """Whether numbers that are rounded once are so far from whole that their floors are known."""
+    if node.kind not in ("Ceil", "Floor"):
+        return False
+    value = node.constant(0, "operand").astype(np.float64)
+    away = abs(value - np.rint(value)) > _FAR * np.maximum(abs(value), 1)
+    return bool(node.proto.input[0] in node.context.rounded_once and away.all())
 
 
 def _is_rounded(found: Operand) -> bool:
