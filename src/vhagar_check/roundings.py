@@ -40,10 +40,7 @@ def has_known_floor(reader: Reader, node: Node) -> bool:
     """
     if node.kind not in ("Floor", "Ceil") or not reader.rounded_once.issuperset(node.inputs):
         return False
-    value = reader.given(node, 0)
-    if len(node.inputs) != 1 or not isinstance(value, np.ndarray):
-        return False
-    value = value.astype(np.float64)
+    value = reader.floats(node, 0)
     return bool((abs(value - np.rint(value)) > _FAR * np.maximum(abs(value), 1)).all())
 
 
@@ -62,7 +59,6 @@ def note_rounded(reader: Reader, node: Node, from_rounded: bool) -> None:
     reader.rounded.update(names)
     if from_rounded:
         once = node.kind == "Cast" and reader.rounded_once.issuperset(node.inputs)
-        once = once and node.cast_to() == FLOAT
     else:
         once = node.kind in ("Add", "Sub", "Mul")
     if once:

@@ -80,6 +80,22 @@ ODD: dict[str, list[Any]] = {
         ("Add", [one(2**24), one(1.5)], {}), ("Sub", [0, one(2**24)], {}), ("Floor", [1], {}),
         ("Cast", [2], WHOLE),
     ],
+    "what a rounded sum leaves in single precision, rounded down": [
+        ("Add", [one(2**24), one(1.5)], {}), ("Sub", [0, one(2**24)], {}),
+        ("Cast", [1], {"to": TensorProto.FLOAT}), ("Floor", [2], {}), ("Cast", [3], WHOLE),
+    ],
+    "a difference of rounded sums, rounded down": [
+        ("Add", [one(2**24), one(1.5)], {}), ("Add", [one(2**24), one(2.0**-10)], {}),
+        ("Sub", [0, 1], {}), ("Floor", [2], {}), ("Cast", [3], WHOLE),
+    ],
+    "a rounded difference beside a clear one": [
+        ("Sub", [np.array([1, 1.5], np.float32), one(2.0**-30)], {}), ("Floor", [0], {}),
+        ("Cast", [1], WHOLE), ("Gather", [2, np.array([0])], {}),
+    ],
+    "a large rounded sum, rounded up": [
+        ("Add", [one(2**23), one(0.4)], {}), ("Ceil", [0], {}), ("Cast", [1], WHOLE),
+        ("Sub", [2, np.array([2**23])], {}),
+    ],
     "a rounded sum of single precision, rounded up": [
         ("Add", [one(1), one(2.0**-30)], {}), ("Cast", [0], {"to": TensorProto.FLOAT}),
         ("Mul", [1, one(1)], {}), ("Ceil", [2], {}), ("Sub", [3, one(1)], {}),

@@ -170,6 +170,7 @@ MEASURED = (
     "vhagar_check.rational",
     "vhagar_check.reading",
     "vhagar_check.regions",
+    "vhagar_check.roundings",
     "vhagar_check.schema",
     "vhagar_check.scores",
     "vhagar_check.selections",
