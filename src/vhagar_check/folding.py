@@ -57,7 +57,7 @@ def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     if not given or any(isinstance(item, Wire) for item in given):
         return None
     from_rounded = takes_rounded(reader, node)
-    if from_rounded and has_known_floor(reader, node):
+    if has_known_floor(reader, node):
         return [_floor(reader, node).astype(np.float32)]
     if from_rounded and jumps(node):
         raise node.refused("decides by a constant that runtimes may round")

@@ -45,13 +45,15 @@ def conventions_in(db: Database) -> dict[str, dict[str, Any]]:
 
     Stores of earlier versions do not say so, and their study is about all of their networks.
     """
-    found, text = json.loads(db.fact("conventions") or "{}"), db.fact("study")
-    study = None if text is None else Study.from_plain(json.loads(text))
+    found, text = dict(json.loads(db.fact("conventions") or "{}")), db.fact("study")
+    if text is None:
+        return found
+    study = Study.from_plain(json.loads(text))
     for row in db.all("SELECT fingerprint, path FROM networks"):
-        known = study is not None and row["path"] in study.networks
-        own = study.conventions_of(row["path"]) if study is not None and known else {}
+        known = row["path"] in study.networks
+        own = study.conventions_of(row["path"]) if known else {}
         found.setdefault(row["fingerprint"], own)
-    return dict(found)
+    return found
 
 
 def _write_question(db: Database, place: int, question: Question) -> None:
