@@ -9,7 +9,7 @@ floor or a cast to whole numbers of what may be rounded is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
 
@@ -18,27 +18,35 @@ import numpy as np
 from vhagar_check.graph import Constant, Node
 from vhagar_check.layers import Floats
 from vhagar_check.reading import Product, Reader, Result, Wire, axis_of, checked
+from vhagar_check.roundings import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    INT32,
+    INTEGER,
+    has_known_floor,
+    is_rounded,
+    jumps,
+    note_rounded,
+    takes_rounded,
+)
 from vhagar_check.selections import SELECTIONS, new_shape
 
-_FLOAT, _INTEGER, _BOOL, _DOUBLE, _INT32 = 1, 7, 9, 11, 6
 _CASTS = {
-    _FLOAT: np.float32,
-    _DOUBLE: np.float64,
-    _INTEGER: np.int64,
-    _BOOL: np.bool_,
-    _INT32: np.int32,
+    FLOAT: np.float32,
+    DOUBLE: np.float64,
+    INTEGER: np.int64,
+    BOOL: np.bool_,
+    INT32: np.int32,
 }
-
-
-# Operators that jump, so that rounding can change their results by any amount.
-_JUMPS = ("Floor", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 
 
 def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     """Evaluate a node that takes only constants; None if it does not, or is unknown."""
     if node.kind == "Constant":
         if node.holds_half():
-            reader.rounded.update(node.outputs)
+            reader.halves.update(filter(None, node.outputs))
+            reader.rounded.update(filter(None, node.outputs))
         return [node.constant()]
     if node.kind in ("Shape", "Size"):
         return [_shape(reader, node)]
@@ -48,29 +56,15 @@ def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     given = [] if reader.takes_special(node) else _all_inputs(reader, node)
     if not given or any(isinstance(item, Wire) for item in given):
         return None
-    from_rounded = not reader.rounded.isdisjoint(node.inputs)
-    if from_rounded and _jumps(node):
+    from_rounded = takes_rounded(reader, node)
+    if has_known_floor(reader, node):
+        return [_floor(reader, node).astype(np.float32)]
+    if from_rounded and jumps(node):
         raise node.refused("decides by a constant that runtimes may round")
     found = _folded(reader, node, given)
-    if from_rounded or (found is not None and _is_rounded(node, given, found)):
-        reader.rounded.update(node.outputs)
+    if from_rounded or (found is not None and is_rounded(node, given, found)):
+        note_rounded(reader, node, from_rounded)
     return found
-
-
-def _jumps(node: Node) -> bool:
-    to_whole = node.kind == "Cast" and node.cast_to() in (_INTEGER, _INT32, _BOOL)
-    return to_whole or node.kind in _JUMPS
-
-
-def _is_rounded(
-    node: Node, given: list[Result | None], found: Sequence[Constant | Product]
-) -> bool:
-    """Whether a runtime may round the result: that of float32 numbers is one, or it does."""
-    if node.kind == "ConstantOfShape":
-        return node.holds_half()
-    widened = any(isinstance(item, np.ndarray) and item.dtype == np.float64 for item in found)
-    single = all(isinstance(item, np.ndarray) and item.dtype == np.float32 for item in given)
-    return widened and single and node.kind != "Cast"
 
 
 def _all_inputs(reader: Reader, node: Node) -> list[Result | None]:
@@ -147,7 +141,7 @@ def _cast(reader: Reader, node: Node) -> Constant:
     kind, (value,) = node.cast_to(), _constants(reader, node, 1)
     if kind not in _CASTS:
         raise node.refused("is to a type that is not understood")
-    to_whole = value.dtype.kind == "f" and kind in (_INTEGER, _INT32)
+    to_whole = value.dtype.kind == "f" and kind in (INTEGER, INT32)
     if to_whole and not ((value == np.floor(value)) & (abs(value) < 2**31)).all():
         raise node.refused("cuts off parts of numbers")
     with np.errstate(over="ignore"):
@@ -288,9 +282,12 @@ def _range(reader: Reader, node: Node) -> Constant:
     numbers = [reader.integers(node, "bounds", k) for k in range(3)]
     if any(part is None or len(part) != 1 for part in numbers) or numbers[2] == [0]:
         raise node.refused("is not a range of whole numbers")
+    types = {part.dtype for part in _constants(reader, node, 3)}
+    if len(types) != 1:
+        raise node.refused("counts in whole numbers of different types")
     start, limit, step = (part[0] for part in numbers if part is not None)
     checked(node, (max(1, len(range(start, limit, step))),), reader)
-    return np.array(range(start, limit, step), dtype=np.int64)
+    return np.array(range(start, limit, step), dtype=types.pop())
 
 
 _FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {

@@ -219,9 +219,10 @@ def _resize(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
 
 
 def _scales(reader: Reader, node: Node, position: int) -> list[float]:
+    scales = reader.floats(node, position)
     if node.inputs[position] in reader.rounded:
         raise node.refused("has scales that runtimes may round")
-    return [float(scale) for scale in reader.floats(node, position).ravel()]
+    return [float(scale) for scale in scales.ravel()]
 
 
 def _ratios(node: Node, positions: Indices, axes: list[int], sizes: list[int]) -> list[float]:

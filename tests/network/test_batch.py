@@ -123,7 +123,29 @@ def weights_of_the_batch_size(b: Any) -> Any:
     return b.add("MatMul", weight)
 
 
-@pytest.mark.parametrize("make", [plain, hard_coded, weights_of_the_batch_size])
+def of_a_shape_put_together(b: Any) -> Any:
+    """As exporters write it: a number as a list, cast, joined with another, and passed on."""
+    first = b.follow(b.constant(4, as_node=True)).add("Unsqueeze", [0]).add("Cast", to=6).last
+    rest = b.follow(b.constant(np.array([-1], np.int32))).add("Identity").last
+    shape = b.follow(first).add("Concat", rest, axis=0).add("Cast", to=7).last
+    return plain(b.follow("image").add("Reshape", shape))
+
+
+def of_a_shape_with_the_rest_first(b: Any) -> Any:
+    shape = b.follow(b.constant([-1])).add("Concat", np.array([12]), axis=0).last
+    return plain(b.follow("image").add("Reshape", shape))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        plain,
+        hard_coded,
+        weights_of_the_batch_size,
+        of_a_shape_put_together,
+        of_a_shape_with_the_rest_first,
+    ],
+)
 def test_a_fixed_batch_is_one_input_after_another(
     build: type, save: Callable, make: Callable
 ) -> None:
@@ -149,9 +171,17 @@ def of_computed_shape(b: Any) -> Any:
     return less_their_mean(b.follow("image"), shape)
 
 
+def by_pairs(b: Any) -> Any:
+    """Join two inputs each by a shape that nodes compute, and mix them."""
+    shape = b.follow(b.constant([-1])).add("Concat", np.array([6]), axis=0).last
+    plain(b.follow("image")).add("Reshape", shape)
+    return b.add("Gemm", RNG.normal(size=(6, 6))).add("Reshape", [4, 3])
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        by_pairs,
         lambda b: less_their_mean(b, b.constant_node(value_ints=[1, -1])),
         of_computed_shape,
         lambda b: plain(

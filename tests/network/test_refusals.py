@@ -388,6 +388,11 @@ def test_models_without_sense_are_explained(build: type, save: Callable, name: s
     assert not isinstance(caught.value, UnsupportedOperator)
 
 
+def test_scales_that_are_missing_are_named(build: type, save: Callable) -> None:
+    with pytest.raises(InvalidNetwork, match="its scales is missing"):
+        read_onnx(save(build((2, 2, 2), opset=9).add("Upsample")))
+
+
 @pytest.mark.parametrize(
     ("kind", "operands"), [("BatchNormalization", [np.ones(2)] * 4), ("Dropout", [])]
 )

@@ -80,6 +80,7 @@ class GraphReader:
             frozenset(moved),
             frozenset(moved.values()),
             self._drop,
+            self.halves,
             set(self.halves),
         )
         for node in nodes:

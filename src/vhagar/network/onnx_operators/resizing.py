@@ -67,9 +67,10 @@ def upsample(node: Node, array: Constant) -> list[Constant]:
 
 
 def _scales(node: Node, position: int) -> list[float]:
+    scales = node.weights(position, "scales")
     if node.proto.input[position] in node.context.rounded:
         raise node.refusal("has scales that a runtime may round")
-    return [float(scale) for scale in node.weights(position, "scales").ravel()]
+    return [float(scale) for scale in scales.ravel()]
 
 
 def _require_nearest(node: Node, mode: bytes) -> None:
