@@ -106,7 +106,8 @@ def test_the_input_range_and_the_clip_reach_the_pieces() -> None:
         ("classic car", "class classic car"),
         ("class_1", "class_1"),
         ("Class 1", "Class 1"),
-        ("class", "class"),
+        ("class", "class class"),
+        ("classes", "class classes"),
     ],
 )
 def test_a_class_is_called_one_once(name: str, words: str) -> None:

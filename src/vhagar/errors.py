@@ -41,6 +41,11 @@ def without_control(text: str) -> str:
     return CONTROL.sub("?", text)
 
 
+def in_one_line(text: str) -> str:
+    """A name that a file chose for itself, without line breaks and control characters."""
+    return without_control(" ".join(text.split()))
+
+
 class VhagarError(Exception):
     """Root of every error that vhagar raises on purpose."""
 

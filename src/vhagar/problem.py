@@ -24,8 +24,8 @@ from vhagar.perturbation.maps import AffineMap, fingerprint
 if TYPE_CHECKING:
     from torch.nn import Module
 
-# How a name begins that needs no "class" before it.
-_SAYS_CLASS = re.compile(r"class(?![a-z])", re.IGNORECASE)
+# How a name begins that needs no "class" before it: the word, and what tells it from others.
+_SAYS_CLASS = re.compile(r"class[^a-z]", re.IGNORECASE)
 
 # A target class; None where nothing is attacked.
 Target = int | None

@@ -139,6 +139,8 @@ def in_words(verdict: Verdict) -> str:
             lines.append("- In other words: no input of that class can be pushed there at all.")
     lines += [
         "",
+        "A confidence is the lead of a class's score over all others. Scores are what the model",
+        "gives before any softmax, sigmoid or other activation at its end.",
         "These are statements about real numbers, for the weights as they are stored. A runtime",
         "that computes in float32 can differ from them by its rounding.",
     ]

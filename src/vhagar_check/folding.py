@@ -1,7 +1,9 @@
 """Fold constants that are computed from constants, as exporters compute shapes.
 
 Whole numbers and selections are exact. Floats are added and multiplied only if the result is exact
-in float64, and refused otherwise: a network's weights are exactly what the file says.
+in float64, and refused otherwise: a network's weights are exactly what the file says. A runtime
+may round such a result to the file's precision, which must not decide anything: a comparison, a
+floor or a cast to whole numbers of what may be rounded is refused.
 """
 
 from __future__ import annotations
@@ -16,21 +18,35 @@ import numpy as np
 from vhagar_check.graph import Constant, Node
 from vhagar_check.layers import Floats
 from vhagar_check.reading import Product, Reader, Result, Wire, axis_of, checked
+from vhagar_check.roundings import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    INT32,
+    INTEGER,
+    has_known_floor,
+    is_rounded,
+    jumps,
+    note_rounded,
+    takes_rounded,
+)
 from vhagar_check.selections import SELECTIONS, new_shape
 
-_FLOAT, _INTEGER, _BOOL, _DOUBLE, _INT32 = 1, 7, 9, 11, 6
 _CASTS = {
-    _FLOAT: np.float32,
-    _DOUBLE: np.float64,
-    _INTEGER: np.int64,
-    _BOOL: np.bool_,
-    _INT32: np.int32,
+    FLOAT: np.float32,
+    DOUBLE: np.float64,
+    INTEGER: np.int64,
+    BOOL: np.bool_,
+    INT32: np.int32,
 }
 
 
 def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     """Evaluate a node that takes only constants; None if it does not, or is unknown."""
     if node.kind == "Constant":
+        if node.holds_half():
+            reader.halves.update(filter(None, node.outputs))
+            reader.rounded.update(filter(None, node.outputs))
         return [node.constant()]
     if node.kind in ("Shape", "Size"):
         return [_shape(reader, node)]
@@ -40,7 +56,15 @@ def fold(reader: Reader, node: Node) -> list[Constant | Product] | None:
     given = [] if reader.takes_special(node) else _all_inputs(reader, node)
     if not given or any(isinstance(item, Wire) for item in given):
         return None
-    return _folded(reader, node, given)
+    from_rounded = takes_rounded(reader, node)
+    if has_known_floor(reader, node):
+        return [_floor(reader, node).astype(np.float32)]
+    if from_rounded and jumps(node):
+        raise node.refused("decides by a constant that runtimes may round")
+    found = _folded(reader, node, given)
+    if from_rounded or (found is not None and is_rounded(node, given, found)):
+        note_rounded(reader, node, from_rounded)
+    return found
 
 
 def _all_inputs(reader: Reader, node: Node) -> list[Result | None]:
@@ -117,7 +141,7 @@ def _cast(reader: Reader, node: Node) -> Constant:
     kind, (value,) = node.cast_to(), _constants(reader, node, 1)
     if kind not in _CASTS:
         raise node.refused("is to a type that is not understood")
-    to_whole = value.dtype.kind == "f" and kind in (_INTEGER, _INT32)
+    to_whole = value.dtype.kind == "f" and kind in (INTEGER, INT32)
     if to_whole and not ((value == np.floor(value)) & (abs(value) < 2**31)).all():
         raise node.refused("cuts off parts of numbers")
     with np.errstate(over="ignore"):
@@ -146,10 +170,17 @@ def _arithmetic(reader: Reader, node: Node) -> Constant:
         return _whole(node, left, right)
     if left.dtype.kind != "f" or right.dtype.kind != "f" or node.kind == "Mod":
         raise node.refused("computes a constant of a type that is not understood")
-    return _exact(node, left.astype(np.float64), right.astype(np.float64))
+    found = _exact(node, left.astype(np.float64), right.astype(np.float64))
+    with np.errstate(over="ignore"):
+        short = found.astype(np.float32)
+    single = left.dtype == right.dtype == np.float32 and (short == found).all()
+    return short if single else found
 
 
 def _whole(node: Node, left: Constant, right: Constant) -> Constant:
+    if left.dtype != right.dtype:
+        raise node.refused("computes with whole numbers of different types")
+    kind = np.iinfo(left.dtype)
     a, b = left.astype(object), right.astype(object)
     if node.kind == "Div":
         if (right == 0).any() or (left < 0).any() or (right < 0).any():
@@ -161,9 +192,10 @@ def _whole(node: Node, left: Constant, right: Constant) -> Constant:
         found = a % b
     else:
         found = {"Add": a + b, "Sub": a - b, "Mul": a * b}[node.kind]
-    if not all(-(2**63) <= number < 2**63 for number in np.ravel(found).tolist()):
+    # Beyond its type a runtime's number begins again at the other end.
+    if not all(kind.min <= number <= kind.max for number in np.ravel(found).tolist()):
         raise node.refused("computes a whole number that is too large")
-    return np.asarray(found, dtype=object).astype(np.int64)
+    return np.asarray(found, dtype=object).astype(left.dtype)
 
 
 def _exact(node: Node, a: Constant, b: Constant) -> Constant:
@@ -250,9 +282,12 @@ def _range(reader: Reader, node: Node) -> Constant:
     numbers = [reader.integers(node, "bounds", k) for k in range(3)]
     if any(part is None or len(part) != 1 for part in numbers) or numbers[2] == [0]:
         raise node.refused("is not a range of whole numbers")
+    types = {part.dtype for part in _constants(reader, node, 3)}
+    if len(types) != 1:
+        raise node.refused("counts in whole numbers of different types")
     start, limit, step = (part[0] for part in numbers if part is not None)
     checked(node, (max(1, len(range(start, limit, step))),), reader)
-    return np.array(range(start, limit, step), dtype=np.int64)
+    return np.array(range(start, limit, step), dtype=types.pop())
 
 
 _FOLDS: dict[str, Callable[[Reader, Node], Constant]] = {

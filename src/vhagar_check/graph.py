@@ -19,6 +19,8 @@ Constant = NDArray[Any]
 _OPSETS = range(7, 27)
 # ONNX's numbers for the types of inputs: float32, float64, float16 and bfloat16.
 _FLOATS = (1, 11, 10, 16)
+# Those of 16 bits.
+_HALVES = (10, 16)
 # ONNX's number for the type of texts, such as the names of classes, which no score depends on.
 _TEXTS = 8
 # What the names of operators begin with here, by the domain; "?" in domains that are not read.
@@ -87,6 +89,11 @@ class Node:
         item = self._attribute(name, 5)
         return None if item is None else tensor(item.message(5))
 
+    def holds_half(self) -> bool:
+        """Whether the node's value is a constant of 16-bit floats."""
+        item = self.attributes.get("value")
+        return item is not None and any(_is_half(one) for one in item.messages(5))
+
     def _attribute(self, name: str, place: int) -> Message | None:
         """An attribute, whose type must be that of the field that is read; None if it is left out.
 
@@ -117,7 +124,7 @@ class Graph:
     """The nodes on which the output depends, in the file's order, which is topological.
 
     `batch` is the size of the input's batch dimension: 1 if it is open, and 0 if the input is one
-    vector without a batch dimension.
+    vector without a batch dimension. `halves` names the constants that are stored in 16 bits.
     """
 
     nodes: list[Node]
@@ -127,6 +134,7 @@ class Graph:
     output: str
     opset: int
     batch: int = 1
+    halves: frozenset[str] = frozenset()
 
     def consumers(self) -> dict[str, list[Node]]:
         """The nodes that take each name, a node once for each time that it does."""
@@ -169,7 +177,12 @@ def read_graph(data: bytes, output: str | None = None, sizes: Shape = ()) -> Gra
         output,
         _opset(model),
         batch,
+        frozenset(name for name, item in stored.items() if _is_half(item)),
     )
+
+
+def _is_half(constant: Message) -> bool:
+    return constant.integer(2) in _HALVES
 
 
 def _opset(model: Message) -> int:

@@ -64,6 +64,12 @@ class Reader:
     def __post_init__(self) -> None:
         self.flow = Flow(self.graph.input_shape)
         self.names.update(self.graph.constants)
+        # Constants that are stored in 16 bits: their values are exact, and sums of them are not.
+        self.halves = set(self.graph.halves)
+        # Constants that may not decide anything: a runtime computes with fewer digits.
+        self.rounded = set(self.halves)
+        # Those of them that are the result of one operation on exact constants.
+        self.rounded_once: set[str] = set()
         whole = (1, *self.graph.input_shape) if self.graph.batch else self.graph.input_shape
         self.names[self.graph.input] = Wire(self.flow.input, whole)
         self.consumers = self.graph.consumers()

@@ -65,7 +65,8 @@ class Stated:
     def __str__(self) -> str:
         parts = [] if self.output is None else [f"are taken from the model's {self.output!r}"]
         if self.threshold is not None:
-            parts.append(f"are 0 and z - {self.threshold!r}, for the model's one score z")
+            z = "the model's one score z, before any sigmoid"
+            parts.append(f"are 0 and z - {self.threshold!r}, for {z}")
         if self.argmin:
             parts.append("are negated: the smallest output wins")
         return "; ".join(parts)

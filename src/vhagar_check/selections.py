@@ -209,13 +209,20 @@ def _resize(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
     axes = axes or list(range(positions.ndim))
     scales = reader.given(node, 2)
     if isinstance(scales, np.ndarray) and scales.size:
-        factors = reader.floats(node, 2).reshape(-1).tolist()
+        factors = _scales(reader, node, 2)
     else:
         sizes = reader.integers(node, "sizes", 3)
         if sizes is None or node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
             raise node.refused("does not say its scales or sizes")
         factors = _ratios(node, positions, axes, sizes)
     return [_nearest(reader, node, positions, axes, factors, way != "asymmetric", rounding)]
+
+
+def _scales(reader: Reader, node: Node, position: int) -> list[float]:
+    scales = reader.floats(node, position)
+    if node.inputs[position] in reader.rounded:
+        raise node.refused("has scales that runtimes may round")
+    return [float(scale) for scale in scales.ravel()]
 
 
 def _ratios(node: Node, positions: Indices, axes: list[int], sizes: list[int]) -> list[float]:
@@ -233,7 +240,7 @@ def _upsample(reader: Reader, node: Node, positions: Indices) -> list[Indices]:
     if reader.graph.opset < 9:
         factors = node.numbers("scales").tolist()
     else:
-        factors = reader.floats(node, 1).reshape(-1).tolist()
+        factors = _scales(reader, node, 1)
     axes = list(range(positions.ndim))
     return [_nearest(reader, node, positions, axes, factors, False, "floor")]
 

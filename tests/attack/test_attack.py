@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +19,14 @@ from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, batch_for
 from vhagar.attack.hints import NO_HINT
 from vhagar.attack.incumbents import AttackFound
+from vhagar.attack.multi_start import multi_start
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
 from vhagar.attack.run import attack
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.network import Affine, Relu, confidence
 from vhagar.result import Witness, WitnessCheck
+from vhagar.runtime import devices
 
 _SMALL = AttackOptions(inputs=32, steps=30, patience=10, rounds=1, device="cpu")
 _UNTIL_TOLD = replace(_SMALL, rounds=None)
@@ -206,28 +210,61 @@ def test_it_stops_when_told(corner: Problem) -> None:
 
 
 @pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize("regions", [False, True])
 def test_an_import_that_would_outlast_the_attack_is_not_begun(
-    imported: bool, corner: Problem, monkeypatch: pytest.MonkeyPatch
+    regions: bool, imported: bool, corner: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing ends it in the middle; the first attack needs no torch."""
+    """Nothing ends it in the middle; what needs no torch goes on until it is told to stop."""
     built: list[Batch] = []
+    searched: list[int | None] = []
 
     def noted(*given: Any) -> Batch:
         built.append(batch_for(*given))
         return built[-1]
 
+    def watched(target: int | None, *given: Any) -> Any:
+        searched.append(target)
+        return multi_start(target, *given)
+
+    monkeypatch.setattr(running, "_QUICK", 0)
     monkeypatch.setattr(running, "batch_for", noted)
-    monkeypatch.setattr(running, "torch_is_imported", lambda: imported)
-    monkeypatch.setattr(running, "_IMPORT", 2e9)
+    monkeypatch.setattr(running, "multi_start", watched)
+    monkeypatch.setattr(devices, "torch_is_imported", lambda: imported)
+    monkeypatch.setattr(devices, "_IMPORT_SECONDS", 2e9)
     asked = itertools.count()
-    options = replace(_SMALL, rounds=None, regions=False)
+    options = replace(_UNTIL_TOLD, polish=regions, regions=regions)
     found = attack(corner, options=options, should_stop=lambda: next(asked) > 2000, timeout=1e9)
+    assert next(asked) > 2001
     assert found.lower > 0
+    assert not found.completed
     assert bool(built) == imported
+    assert bool(searched) == regions
     # Without a timeout there is time for everything.
     built.clear()
-    assert attack(corner, options=_SMALL).lower > 0
+    unlimited = attack(corner, options=_SMALL)
+    assert unlimited.lower > 0
+    assert unlimited.completed
     assert built
+    # A number of rounds is one of ascents.
+    assert attack(corner, options=_SMALL, timeout=1e9).completed == imported
+
+
+@pytest.mark.subprocess
+def test_without_time_for_it_torch_is_not_imported() -> None:
+    program = """
+import sys
+import numpy as np
+from vhagar import Network, Problem
+from vhagar.attack.options import AttackOptions
+from vhagar.attack.run import attack
+from vhagar.network import Affine
+network = Network((Affine(np.eye(2), np.zeros(2), (2,), (2,)),), (2,))
+problem = Problem(network, perturbation="linf(0.1)", source=0, targets=1)
+for options in (AttackOptions(), AttackOptions.paper()):
+    assert not attack(problem, timeout=0.2, options=options).completed
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def test_an_ascent_ends_while_it_looks_for_starts(

@@ -6,6 +6,7 @@ import math
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ import pytest
 
 from vhagar import Problem, Progress, Result, Status, read_onnx, verify
 from vhagar.attack import concurrent
+from vhagar.attack import engine as attack_engine
 from vhagar.attack.attack_worker import AttackJob
 from vhagar.attack.concurrent import AttackSchedule, ConcurrentAttack
 from vhagar.attack.engine import Attack, job_of_worker
 from vhagar.attack.options import AttackOptions
+from vhagar.attack.run import AttackResult, _Rounds
 from vhagar.errors import InvalidInput
 from vhagar.options import ATTACK_PARTS
+from vhagar.runtime.deadline import OutOfTime
 from vhagar.search import attack_beside, engine_named
 from vhagar.search.branch_and_bound import Bab
 
@@ -69,6 +73,33 @@ def test_a_wrong_dataset_is_an_error_before_anything_else(name: str, corner: Pro
     options = {"engine": engine_named(name), "dataset": Path("missing.npz")}
     with pytest.raises(InvalidInput, match=r"missing\.npz"):
         verify(corner, timeout=3, **options)
+
+
+@pytest.mark.parametrize("paper", [False, True])
+def test_rounds_that_there_was_no_time_for_are_a_timeout(
+    paper: bool, corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Rounds, "_ascend_within_memory", _too_late)
+    assert (
+        verify(corner, engine=Attack(paper=paper), workers=1, timeout=60).status is Status.TIMEOUT
+    )
+
+
+def _too_late(*_: object) -> None:
+    raise OutOfTime
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("seconds", [0.0, pytest.param(60.0, marks=pytest.mark.slow)])
+def test_workers_say_whether_they_were_cut_short(
+    seconds: float, corner: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They end before the deadline either way."""
+    monkeypatch.setattr(
+        attack_engine, "job_of_worker", lambda job, _: replace(job, timeout=seconds)
+    )
+    result = verify(corner, engine=Attack(paper=True), workers=2, timeout=120)
+    assert result.status is (Status.EXHAUSTED if seconds else Status.TIMEOUT)
 
 
 @pytest.mark.slow
@@ -137,8 +168,9 @@ def test_workers_share_the_work(regions: bool, corner: Problem) -> None:
 def test_parts_are_left_out_as_asked(corner: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[AttackOptions] = []
 
-    def attack(problem: Problem, *, options: AttackOptions, **_: object) -> None:
+    def attack(problem: Problem, *, options: AttackOptions, **_: object) -> AttackResult:
         heard.append(options)
+        return AttackResult({}, {}, 0, completed=False)
 
     monkeypatch.setattr(concurrent, "attack", attack)
     for without in ((), ("aim", "starts"), ("polish",)):

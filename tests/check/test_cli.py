@@ -31,6 +31,8 @@ with SHA-256 ab12:
 - One input of class 0 with a confidence of at least
   0.5 is pushed there.
 
+A confidence is the lead of a class's score over all others. Scores are what the model
+gives before any softmax, sigmoid or other activation at its end.
 These are statements about real numbers, for the weights as they are stored. A runtime
 that computes in float32 can differ from them by its rounding."""
 RANGE = "clipped to the input range"

@@ -34,12 +34,13 @@ def scores(of: Network) -> list[float]:
         (
             {"output": None, "threshold": 2},
             Stated(None, 2.0),
-            "are 0 and z - 2.0, for the model's one score z",
+            "are 0 and z - 2.0, for the model's one score z, before any sigmoid",
         ),
         (
             {"output": "y", "threshold": 0.1},
             Stated("y", 0.1),
-            "are taken from the model's 'y'; are 0 and z - 0.1, for the model's one score z",
+            "are taken from the model's 'y'; "
+            "are 0 and z - 0.1, for the model's one score z, before any sigmoid",
         ),
         (
             {"output": None, "threshold": None, "argmin": True},

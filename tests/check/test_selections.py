@@ -102,6 +102,9 @@ FORMS: dict[str, Form] = {
         "nearest", node("Upsample", [1.0, 1, 2, 2], mode="linear"), shape=IMAGE, opset=9
     ),
     "upsample: no scales": no("scales that do not fit", node("Upsample"), shape=IMAGE, opset=8),
+    "upsample: no input of scales": no(
+        "needs finite float constants", node("Upsample"), shape=IMAGE, opset=9
+    ),
     "upsample: another": no(
         "not understood", node("Upsample", [1.0, 1, 2, 2], depth=1), shape=IMAGE, opset=9
     ),

@@ -158,11 +158,32 @@ def test_what_an_error_quotes_commands_no_terminal(
         [onnx.helper.make_tensor_value_info("x", 1, [1, 2])],
         [onnx.helper.make_tensor_value_info("y", 1, [1, 2])],
     )
-    onnx.save(onnx.helper.make_model(graph), "evil.onnx")
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets), "evil.onnx")
     assert main(["verify", "evil.onnx", *ASKED]) == 2
     complaint = capsys.readouterr().err
     assert "Evil?[2J" in complaint
     assert "\x1b" not in complaint
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
+def test_what_a_model_calls_itself_commands_no_terminal(
+    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd, evil = Path("m\x1b[2J\n  9 scores.onnx"), "maker\x1b]0;title\x07\n  output     9 scores"
+    changed = onnx.load(model)
+    changed.producer_name = evil
+    onnx.save(changed, odd)
+    changed.graph.node[0].op_type = evil
+    onnx.save(changed, "unsupported.onnx")
+    assert main(["inspect", str(odd)]) == 0
+    assert main(["inspect", "unsupported.onnx"]) == 1
+    assert main(["verify", str(odd), *ASKED, "--timeout", "0.2"]) == 0
+    said = capsys.readouterr()
+    assert "maker?]0;title? output 9 scores" in said.out
+    assert not {"\x1b", "\x07"} & set(said.out + said.err)
+    assert not any(line.strip() == "9 scores" for line in said.out.splitlines())
+    assert "\n  output     9 scores" not in said.out
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +19,21 @@ from vhagar.local.elimination import compact_network
 from vhagar.local.known import Known
 from vhagar.local.piece_search import PieceSearch
 from vhagar.local.problem import LocalProblem
-from vhagar.local.quadratic import Facts, Lead, Multipliers, evaluate, starting_multipliers
+from vhagar.local.quadratic import (
+    Evaluation,
+    Facts,
+    Lead,
+    Multipliers,
+    QuadraticSearch,
+    evaluate,
+    starting_multipliers,
+)
 from vhagar.local.quadratic_proof import (
     QuadraticBounds,
     _radii,
     _sizes,
     _sums,
+    are_possible,
     likely_seconds,
     proven_bound,
 )
@@ -140,6 +152,68 @@ def test_rounding_is_added() -> None:
     assert proved
 
 
+def with_errors(compact: Compact, of_rows: float, of_scores: float) -> Compact:
+    """Few versions, but neurons' rows or scores that may be far off; the neurons' ranges hold."""
+    assert compact.scores is not None
+    versions = replace(compact.versions, room=compact.versions.room / 100)
+    low, high = (part[: len(versions.centre)] for part in versions.bounds())
+    blocks = []
+    for block in compact.blocks:
+        centre = block.weight @ (high + low) / 2 + block.bias
+        reach = abs(block.weight) @ (high - low) / 2
+        error = of_rows * (abs(centre) + 1.0) + block.error
+        lower = np.minimum(centre - reach - error, 0.0) - 0.1
+        upper = np.maximum(centre + reach + error, 0.0) + 0.1
+        blocks.append(replace(block, lower=lower, upper=upper, error=error))
+        low, high = np.append(low, np.zeros(len(error))), np.append(high, upper)
+    scores = replace(compact.scores, error=compact.scores.error + of_scores)
+    return replace(compact, versions=versions, blocks=blocks, scores=scores)
+
+
+def improved(facts: Facts, lead: Lead) -> list[Multipliers]:
+    """Multipliers on the way to the smallest bound without errors."""
+    search, found = QuadraticSearch(facts), list[Multipliers]()
+
+    def keep() -> bool:
+        found.extend([] if search.last is None else [search.last])
+        return False
+
+    below = replace(lead, constant=lead.constant - 1e3)  # steps end above 0 if they are slow
+    search.improve(below, 1e3, keep, lambda _: False)
+    return found[::40]
+
+
+def largest_lead(compact: Compact, start: np.ndarray) -> Fraction:
+    """The largest lead at the centre of versions, if every row is off by its error either way."""
+    assert compact.scores is not None
+    v = rational(compact.versions.centre)[None]
+    for block in compact.blocks:
+        ways = rational(np.array(list(itertools.product((-1, 1), repeat=len(block.error)))))
+        s = v @ rational(block.weight).T + rational(block.bias)
+        s = (s[:, None] + ways * rational(block.error)).reshape(-1, len(block.error))
+        z = np.where(s > 0, s, Fraction(0))
+        v = np.concatenate([np.repeat(v, len(ways), axis=0), z], axis=1)
+    leads = rational(start) @ (rational(dense(compact.scores.weight)) @ v.T)
+    off = abs(rational(start)) @ rational(compact.scores.error)
+    return Fraction(leads.max() + rational(start) @ rational(compact.scores.bias) + off)
+
+
+@pytest.mark.parametrize(("of_rows", "of_scores"), [(0.2, 0.0), (1.0, 0.0), (3.0, 0.0), (0.0, 5.0)])
+@pytest.mark.parametrize("seed", [0, 3, 4])
+def test_errors_of_rows_are_added(seed: int, of_rows: float, of_scores: float) -> None:
+    """They are larger than what relaxing the neurons loses, so that none can be left out."""
+    compact = with_errors(compact_of(seed, 0.3)[1], of_rows, of_scores)
+    rng, facts, proved = np.random.default_rng(seed), Facts.of(compact), 0
+    for start in rng.normal(size=(4, 3)):
+        truth, lead = largest_lead(compact, start), Lead.of(compact, facts, start)
+        for multipliers in improved(facts, lead):
+            bound = proven_bound(compact, facts, start, multipliers)
+            if np.isfinite(bound):
+                proved += 1
+                assert Fraction(bound) >= truth
+    assert proved
+
+
 def rational(values: np.ndarray) -> np.ndarray:
     return np.vectorize(Fraction, otypes=[object])(values)
 
@@ -218,6 +292,46 @@ def test_they_prove_what_triangles_do_not() -> None:
     assert proved
 
 
+@pytest.mark.parametrize("asked", range(4))
+def test_no_evaluation_begins_once_the_time_is_over(
+    asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first multipliers alone take ten of them."""
+    _, compact, _ = compact_of(0, 0.4)
+    count, module = 0, import_module(QuadraticSearch.__module__)
+
+    def counted(*arguments: Any) -> Evaluation | None:
+        nonlocal count
+        count += 1
+        return evaluate(*arguments)
+
+    left = iter(range(asked))
+    monkeypatch.setattr(module, "evaluate", counted)
+    bounds = QuadraticBounds(compact)
+    assert bounds.bound(np.array([1.0, -1.0, 0.0]), 10.0, lambda: next(left, None) is None) > 0
+    assert count == asked
+
+
+@pytest.mark.parametrize("asked", range(4))
+def test_no_proof_is_tried_once_the_time_is_over(
+    asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, compact, _ = compact_of(0, 0.4)
+    facts, start, count = Facts.of(compact), np.array([1.0, -1.0, 0.0]), 0
+
+    def refused(*_: Any) -> bool:
+        nonlocal count
+        count += 1
+        return False
+
+    left = iter(range(asked))
+    monkeypatch.setattr(import_module(proven_bound.__module__), "is_positive_definite", refused)
+    multipliers = first_multipliers(facts, Lead.of(compact, facts, start))
+    found = proven_bound(compact, facts, start, multipliers, stop=lambda: next(left, None) is None)
+    assert found == np.inf
+    assert count == asked
+
+
 def begun(seed: int, epsilon: float, record: bool) -> tuple[PieceSearch, float]:
     """A search up to its optimised ranges, and the best lead of any target that was sampled."""
     rng, sizes = np.random.default_rng(seed), (12, 20, 20, 3)
@@ -255,7 +369,8 @@ def test_a_search_that_is_stuck_closes_by_facts(record: bool) -> None:
         assert search.uppers.max() >= lead
         while not search.is_done and not box.needs_signs:
             search.step()
-        assert box.quadratic is not None or box.needs_signs
+        assert box.needs_signs or (search.uppers < 0).all()
+        assert box.quadratic is None  # what a closed box no longer needs is not kept
         assert search.uppers.max() >= lead
         closed += bool((search.uppers < 0).all())
         assert record or not box.facts
@@ -304,6 +419,23 @@ def test_a_search_that_gains_little_has_far_to_go() -> None:
     assert np.isclose(box.forecast, 4 * (2**3 - 1))  # a tenth for each doubling of four seconds
     box.note(0.1, 0.5)
     assert box.forecast == np.inf
+
+
+@pytest.mark.parametrize("moving", [0, 3])
+def test_neither_neurons_nor_their_coefficients_are_too_many(moving: int) -> None:
+    """An image of a million entries, of which a few move or all: there are arrays over all."""
+    block = compact_of(0, 0.4)[1].blocks[0]
+    for entries, neurons, possible in (
+        (16_384, 2_000, True),
+        (16_384, 2_001, False),
+        (1_000_000, 33, True),
+        (1_000_000, 34, False),
+    ):
+        room = np.zeros(entries)
+        room[: moving or entries] = 0.1
+        versions = Versions(np.zeros(entries), sparse.csr_array((entries, 0)), room)
+        many = replace(block, neurons=np.arange(neurons))
+        assert are_possible(Compact(versions, blocks=[many])) is possible
 
 
 def test_larger_questions_take_longer() -> None:

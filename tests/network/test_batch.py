@@ -123,7 +123,29 @@ def weights_of_the_batch_size(b: Any) -> Any:
     return b.add("MatMul", weight)
 
 
-@pytest.mark.parametrize("make", [plain, hard_coded, weights_of_the_batch_size])
+def of_a_shape_put_together(b: Any) -> Any:
+    """As exporters write it: a number as a list, cast, joined with another, and passed on."""
+    first = b.follow(b.constant(4, as_node=True)).add("Unsqueeze", [0]).add("Cast", to=6).last
+    rest = b.follow(b.constant(np.array([-1], np.int32))).add("Identity").last
+    shape = b.follow(first).add("Concat", rest, axis=0).add("Cast", to=7).last
+    return plain(b.follow("image").add("Reshape", shape))
+
+
+def of_a_shape_with_the_rest_first(b: Any) -> Any:
+    shape = b.follow(b.constant([-1])).add("Concat", np.array([12]), axis=0).last
+    return plain(b.follow("image").add("Reshape", shape))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        plain,
+        hard_coded,
+        weights_of_the_batch_size,
+        of_a_shape_put_together,
+        of_a_shape_with_the_rest_first,
+    ],
+)
 def test_a_fixed_batch_is_one_input_after_another(
     build: type, save: Callable, make: Callable
 ) -> None:
@@ -136,9 +158,35 @@ def test_a_fixed_batch_is_one_input_after_another(
         np.testing.assert_allclose(checker(path, image), network.forward(image)[0], atol=1e-9)
 
 
+def less_their_mean(b: Any, shape: str) -> Any:
+    """Subtract the mean of all that a Reshape puts into one row."""
+    plain(b).add("Reshape", shape).add("ReduceMean", axes=[1], keepdims=1)
+    return b.add("Sub", b.nodes[-3].output[0], first=True)
+
+
+def of_computed_shape(b: Any) -> Any:
+    """Join the inputs by a shape that nodes compute."""
+    one, rest = (b.constant(np.array([size])) for size in (1, -1))
+    shape = b.follow(one).add("Concat", rest, axis=0).last
+    return less_their_mean(b.follow("image"), shape)
+
+
+def by_pairs(b: Any) -> Any:
+    """Join two inputs each by a shape that nodes compute, and mix them."""
+    shape = b.follow(b.constant([-1])).add("Concat", np.array([6]), axis=0).last
+    plain(b.follow("image")).add("Reshape", shape)
+    return b.add("Gemm", RNG.normal(size=(6, 6))).add("Reshape", [4, 3])
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        by_pairs,
+        lambda b: less_their_mean(b, b.constant_node(value_ints=[1, -1])),
+        of_computed_shape,
+        lambda b: plain(
+            b.add("Resize", np.zeros(0), np.zeros(0), np.array([1, 3, 2, 2]), mode="nearest")
+        ),
         lambda b: plain(b).add("Sub", np.ones((4, 3))),
         lambda b: plain(b).add("ReduceMean", axes=[0], keepdims=1),
         lambda b: plain(b).add("Reshape", [1, 12]).add("Gemm", RNG.normal(size=(12, 3))),
@@ -215,3 +263,15 @@ def test_the_size_of_a_fixed_batch_is_not_told(build: type, save: Callable) -> N
         read_onnx(path)
     with pytest.raises(Rejected, match="alike"):
         read_model(path.read_bytes())
+
+
+@pytest.mark.parametrize("number", range(2, 7))
+def test_no_constant_takes_the_name_of_another(build: type, save: Callable, number: int) -> None:
+    """The reader adds constants for shapes; a model may have one of such a name."""
+    b = build((12,))
+    b.add("Reshape", [4, 12]).add("Reshape", [4, 12]).add("MatMul", WIDE)
+    b.tensors[-1].name = b.nodes[-1].input[1] = f"vhagar_batch_{number}"
+    b.add("Relu").add("MatMul", NARROW)
+    path = save(with_input(b, [4, 12], [4, 3]))
+    x = RNG.random((4, 12)).astype(np.float32).astype(float)
+    np.testing.assert_allclose(read_onnx(path).forward(x), runtime(path, x), rtol=1e-5, atol=1e-5)

@@ -15,6 +15,7 @@ import pytest
 from vhagar import InvalidInput, Problem, read_onnx, verify
 from vhagar.cli.main import main
 from vhagar.network.conventions import Convention, convention
+from vhagar.network.onnx_session import OnnxSession
 from vhagar.perturbation import parse
 from vhagar.result.certificate import Container
 from vhagar.result.witness import Rejection, WitnessCheck
@@ -358,3 +359,23 @@ def test_a_layout_that_is_clear_is_not_asked_for(
 ) -> None:
     path = save(build(shape).add("Flatten").add("Gemm", np.ones((int(np.prod(shape)), 2))))
     assert read_onnx(path).input_shape == shape
+
+
+def test_no_weight_takes_the_name_of_a_mean(build: type, save: Save) -> None:
+    """A model may have the names of the constants that the reader puts in front of it."""
+    taken = []
+    for name in ("factor", "vhagar_convention_0_constant"):
+        b = build((60,)).add("Mul", np.linspace(-1, 1, 60)[None]).add("Gemm", FIRST[:3], transB=1)
+        b.tensors[0].name = b.nodes[0].input[1] = name
+        network = read_onnx(save(b), mean=0.5)
+        taken.append(network.forward(images(1).reshape(1, 60)))
+    np.testing.assert_array_equal(*taken)
+
+
+def test_no_weight_takes_the_name_of_a_threshold(build: type, save: Save) -> None:
+    b = build((60,)).add("MatMul", FIRST[:1].T)
+    b.tensors[0].name = b.nodes[0].input[1] = "vhagar_scores_weight"
+    network, x = read_onnx(save(b)), images(1).reshape(1, 60)
+    assert network.model is not None
+    theirs = OnnxSession(network.model).outputs(x)
+    np.testing.assert_allclose(network.forward(x), theirs, rtol=1e-5, atol=1e-6)

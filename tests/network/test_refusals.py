@@ -183,6 +183,10 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
         "explicit pads",
     ),
     "an old broadcast": (lambda b: b.add("Add", np.ones(2), axis=1), "Add", "'axis'"),
+    "auto_pad of a pool with dilations": (
+        lambda b: b.add("MaxPool", kernel_shape=[2, 2], auto_pad="SAME_LOWER", dilations=[1, 2]),
+        "MaxPool", "dilations beside auto_pad",
+    ),
     "auto_pad with dilations": (
         lambda b: b.add("Conv", np.ones((2, 2, 2, 2)), auto_pad="SAME_UPPER", dilations=[2, 2]),
         "Conv", "explicit pads",
@@ -191,6 +195,16 @@ UNSUPPORTED: dict[str, tuple[Callable[[Builder], Builder], str, str]] = {
 
 # Models that make no sense: what the error must say.
 INVALID: dict[str, tuple[Callable[[Builder], Builder], str]] = {
+    "a Split of another number": (
+        lambda b: b.follow(b.several("Split", 2, axis=1, num_outputs=1)[0]), "as it says",
+    ),
+    "a cast beyond the type": (
+        lambda b: b.add("Add", b.follow(b.constant([2.0**40])).add("Cast", to=6).last), "hold it",
+    ),
+    "the least whole number divided": (
+        lambda b: b.follow(b.constant(np.array([-(2**63)]))).add("Div", np.array([-1])),
+        "does not hold",
+    ),
     "Gemm without Flatten": (lambda b: b.add("Gemm", ONES, np.ones(3)), "Flatten missing"),
     "Gemm of another size": (lambda b: b.add("Flatten").add("Gemm", np.ones((7, 3))), "7 values"),
     "Gemm, rank 1": (lambda b: b.add("Flatten").add("Gemm", np.ones(8)), "rank 1"),
@@ -374,6 +388,28 @@ def test_models_without_sense_are_explained(build: type, save: Callable, name: s
     assert not isinstance(caught.value, UnsupportedOperator)
 
 
+def test_scales_that_are_missing_are_named(build: type, save: Callable) -> None:
+    with pytest.raises(InvalidNetwork, match="its scales is missing"):
+        read_onnx(save(build((2, 2, 2), opset=9).add("Upsample")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands"), [("BatchNormalization", [np.ones(2)] * 4), ("Dropout", [])]
+)
+def test_old_nodes_train_unless_they_say_otherwise(
+    build: type, save: Callable, kind: str, operands: list[Any]
+) -> None:
+    def read(**attributes: int) -> Any:
+        b = build((2, 2, 2), opset=6).add(kind, *operands, **attributes)
+        return read_onnx(save(b.add("Flatten").add("MatMul", ONES)))
+
+    with pytest.raises(UnsupportedOperator, match="training mode"):
+        read()
+    with pytest.raises(UnsupportedOperator, match="training mode"):
+        read(is_test=0)
+    assert read(is_test=1).classes == 3
+
+
 def value(name: str, shape: list[Any], kind: int = TensorProto.FLOAT) -> Any:
     return helper.make_tensor_value_info(name, kind, shape)
 
@@ -390,6 +426,12 @@ SPOILT: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no batch": (lambda m: m.graph.input[0].CopyFrom(value("image", [8])), "batch"),
     "a huge input": (
         lambda m: m.graph.input[0].CopyFrom(value("image", [1, 2**50])), "too large",
+    ),
+    "operators of the future": (
+        lambda m: setattr(m.opset_import[0], "version", 27), "version 27 of ONNX's operators",
+    ),
+    "operators of no version": (
+        lambda m: setattr(m.opset_import[0], "version", 0), "version 0 of ONNX's operators",
     ),
     "integers as input": (
         lambda m: m.graph.input[0].CopyFrom(value("image", [1, 8], TensorProto.INT64)), "float",

@@ -57,6 +57,7 @@ FORMS = [
 # What is written, and the words that the error must contain.
 REFUSED = [
     ("linf(0)", "positive number"),
+    ("linf([0.1,0.1])", "must be a positive number e or an interval [0,e], not [0.1,0.1]"),
     ("linf(-0.1)", "must be a positive number e or an interval [0,e], not -0.1"),
     ("linf([0.1,0.2])", "an interval [0,e], not [0.1,0.2]"),
     ("linf(1.5)", "the limit of linf must lie in [0,1], not 1.5"),

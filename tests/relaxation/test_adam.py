@@ -18,6 +18,15 @@ def test_directions_are_those_of_the_definition() -> None:
     assert adam.direction(gradients[1]).tolist() == pytest.approx([mean / math.sqrt(square), 0.0])
 
 
+def test_other_decay_rates_are_taken_as_they_are() -> None:
+    adam = Adam(0.5, 0.8)
+    adam.direction(np.array([2.0]))
+    mean = (0.5 * 0.5 * 2.0 - 0.5 * 1.0) / (1 - 0.5**2)
+    square = (0.8 * 0.2 * 4.0 + 0.2 * 1.0) / (1 - 0.8**2)
+    assert adam.direction(np.array([-1.0])) == pytest.approx([mean / math.sqrt(square)], abs=1e-12)
+    assert adam.direction(np.array([3.0]))[0] > 0
+
+
 def test_after_a_step_that_was_too_long_half_of_the_momentum_is_left() -> None:
     fast, slow = Adam(), Adam()
     for adam in (fast, slow):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,17 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     write_bytes(link, b"new")
     assert link.is_symlink()
     assert file.read_bytes() == b"new"
+
+
+def test_what_waits_under_the_temporary_name_is_not_written_through(tmp_path: Path) -> None:
+    """In a folder that others may write to, somebody could put a link there."""
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"kept")
+    (tmp_path / f".out.json.{os.getpid()}.tmp").symlink_to(precious)
+    write_bytes(tmp_path / "out.json", b"new")
+    assert precious.read_bytes() == b"kept"
+    assert (tmp_path / "out.json").read_bytes() == b"new"
+    assert not (tmp_path / "out.json").is_symlink()
 
 
 def test_a_device_is_written_to_and_not_replaced() -> None:

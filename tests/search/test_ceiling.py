@@ -127,6 +127,11 @@ def test_a_ceiling_has_half_of_the_time_while_it_bounds_the_answer() -> None:
     ceiling.lower = 1.999  # hardly anything is left to gain
     assert not is_next()
     assert is_next(lower=1.99)  # the others cannot gain more
+    time.spent = 15.0
+    assert is_next(lower=1.99)  # so it has four times as much
+    assert not is_next(answer=1.9, binds=False, lower=1.99)
+    time.spent = 20.0
+    assert not is_next(lower=1.99)
 
 
 def test_the_search_for_the_ceiling_knows_the_attacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,18 @@ import pytest
 import vhagar
 from vhagar import Domain, Network, Problem, Result, verify
 from vhagar.network import Affine, Relu, SparseAffine, write_onnx
+from vhagar.options import Options
+from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp import cone_separation
+from vhagar.relaxation.lp.cone import Cone
 from vhagar.relaxation.lp.region_model import RegionModel
+from vhagar.search import branch
+from vhagar.search import incumbent as incumbents
 from vhagar.search.bounders import cone_cutting, subtrees
 from vhagar.search.branch_and_bound import Bab
+from vhagar.search.incumbent import Incumbent
+from vhagar.search.pseudocosts import Candidate
+from vhagar.search.region_cache import RegionState
 
 from ..marks import mostly_slow
 from ..oracle.exact import exact_optimum
@@ -73,6 +81,7 @@ def cut_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Look for cuts at every node, whatever they cost."""
     patch.setattr(cone_separation, "_LARGEST_PART", math.inf)
     patch.setattr(cone_separation, "may_help", lambda bounds: True)
+    patch.setattr(incumbents, "_LITTLE", -math.inf)
     patch.setattr(cone_cutting, "_SHARE", math.inf)
     patch.setattr(cone_cutting, "_WORTH", 1e-6)
     patch.setattr(cone_cutting.ConeCutting, "_enough", lambda *given: 0.0)
@@ -187,16 +196,167 @@ def test_targets_subtrees_and_resumed_searches_have_their_own_cuts(
             assert sum(cuts)
 
 
-def test_small_linear_programs_leave_cuts_time_too() -> None:
-    """A node takes its time beside its LP as well: cuts may take as much as both."""
+@pytest.mark.parametrize(("late", "share"), [(False, 1.0), (True, 4.0)])
+def test_small_linear_programs_leave_cuts_time_too(late: bool, share: float) -> None:
+    """A node takes its time beside its LP as well: cuts may take as much as both, and more where
+    nothing is attacked and little is left to gain."""
     cutting = cone_cutting.ConeCutting(wanted=True)
-    separator = SimpleNamespace(layers=[1], work=cone_cutting._BESIDE + 1.0)
+    separator = SimpleNamespace(layers=[1], work=share * cone_cutting._BESIDE + 1.0)
     formula = SimpleNamespace(cuts=SimpleNamespace(cuts=[], number=0))
     row_count = SimpleNamespace(model=SimpleNamespace(row_count=1))
     region: Any = SimpleNamespace(separator=separator, formula=formula, model=row_count)
     evaluation: Any = SimpleNamespace(complete=True, upper=1.0)
     incumbent: Any = SimpleNamespace(settles=lambda upper: False)
     cutting.count(0.0, region)
-    assert not cutting.is_due(evaluation, region, incumbent)
+    assert not cutting.is_due(evaluation, region, incumbent, late)
     cutting.count(0.0, region)
-    assert cutting.is_due(evaluation, region, incumbent)
+    assert cutting.is_due(evaluation, region, incumbent, late)
+
+
+def test_where_little_is_left_of_the_largest_confidence_cuts_do_not_wait_for_branching() -> None:
+    """Decisions gain much then at nodes that do not matter; searches for cuts are longer."""
+    region: Any = SimpleNamespace(
+        separator=SimpleNamespace(work=1e9, expected_work=1e9),
+        formula=SimpleNamespace(cuts=SimpleNamespace(number=0)),
+    )
+    incumbent = Incumbent(Problem(halves(13), perturbation=None, source=0), Options())
+    incumbent.update(1.0)
+    found = {}
+    for alone in (False, True):
+        cutting = cone_cutting.ConeCutting(wanted=True, alone=alone)
+        cutting.count(1.0, region)
+        for _ in range(20):
+            cutting.learn(5.0, 1.0)
+        for upper in (2.0, 1.03):
+            late = cutting.is_late(upper, incumbent)
+            found[alone, upper] = cutting.least(upper, region, incumbent, late)
+    assert found[False, 2.0] == found[True, 2.0]
+    worth, total, most = found[False, 1.03]
+    assert total > 1.0
+    least = found[True, 1.03]
+    assert least[0] < worth
+    assert least[1] < 0.001
+    assert least[2] > most
+
+
+def test_nothing_is_near_an_infinite_bound() -> None:
+    incumbent = Incumbent(Problem(halves(13), perturbation=None, source=0), Options())
+    incumbent.update(1.0)
+    assert [incumbent.is_near(upper) for upper in (1.01, 2.0, math.inf)] == [True, False, False]
+
+
+def test_signs_can_be_ranked_as_without_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_everywhere(monkeypatch)
+    found = 0
+    for seed in range(30):
+        problem = Problem(halves(seed, 3), perturbation=None, source=0)
+        bounds = quick_bounds(problem.network, problem.pieces[0])
+        state = RegionState(problem, bounds, None)
+        model = state.region_model
+        answer = model.evaluate((), math.inf).answer
+        if not answer.optimal or not model.separate(answer, 1e-6, 0.0):
+            continue
+        answer = model.evaluate((), math.inf).answer
+        ranked = [list(map(_gains, state.candidates(answer, kept))) for kept in (False, True)]
+        found += ranked[0] != ranked[1]
+        assert {place for place, _ in ranked[0]} == {place for place, _ in ranked[1]}
+        # Without the cuts' weights, and with the same multipliers otherwise.
+        assert answer.duals is not None
+        duals = answer.duals.copy()
+        duals[model.model.model.row_count :] = 0.0
+        plain = replace(answer, duals=duals)
+        assert list(map(_gains, state.candidates(plain))) == ranked[0]
+    assert found
+
+
+def _gains(candidate: Candidate) -> tuple[Any, ...]:
+    return candidate.place, candidate.gains
+
+
+@pytest.mark.parametrize(
+    ("text", "little", "doubts"),
+    [(None, math.inf, False), (None, -math.inf, True), ("linf(0.4)", math.inf, True)],
+)
+def test_a_single_copy_has_no_doubts_about_the_last_layer_in_the_end(
+    text: str | None, little: float, doubts: bool, cuts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    choose = branch.choose
+
+    def noted(*given: Any) -> Any:
+        asked.append(given[-1])
+        return choose(*given)
+
+    monkeypatch.setattr(branch, "choose", noted)
+    monkeypatch.setattr(incumbents, "_LITTLE", little)
+    for seed in (13, 15, 16, 18, 23, 53):  # with cuts
+        targets = None if text is None else 1
+        problem = Problem(halves(seed, 3), perturbation=text, source=0, targets=targets)
+        verify(problem, engine=Bab(slopes=False, inputs=False, attack=False), workers=1)
+    assert sum(cuts)
+    assert asked
+    assert any(asked) == doubts
+
+
+def test_a_round_of_long_searches_ends_before_all_cones_are_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It begins with the cone that may cut off most, and counts only what was searched."""
+    cut_everywhere(monkeypatch)
+    problem = Problem(halves(18, 3), perturbation=None, source=0)
+    model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), None)
+    answer = model.evaluate((), math.inf).answer
+    searched: list[Cone] = []
+    possible: list[float] = []
+
+    def cut_of(cone: Cone, objective: Any, level: float, most: int) -> Any:
+        searched.append(cone)
+        possible.append(level + 1e-6 - cone.known_value(objective))
+        cone.work += 1e9
+        return object()
+
+    assert answer.duals is not None
+    wanted = model.formula.wanted(answer.duals, model.separator.layers)
+    monkeypatch.setattr(cone_separation, "cone_cut", cut_of)
+    assert len(model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)) == 2
+    assert model.separator.possible == pytest.approx(sum(possible))
+    monkeypatch.setattr(cone_separation, "_MOST_WORK", 5e8)
+    assert len(model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)) == 1
+    assert possible[2] == max(possible)
+    assert model.separator.possible == pytest.approx(max(possible))
+
+
+def test_a_cone_whose_searches_are_too_short_rests_longer_and_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until a search may be longer, or finds a cut again."""
+    cut_everywhere(monkeypatch)
+    problem = Problem(halves(13, 3), perturbation=None, source=0)
+    model = RegionModel(problem, quick_bounds(problem.network, problem.pieces[0]), None)
+    answer = model.evaluate((), math.inf).answer
+    searched: list[Cone] = []
+    finds = False
+
+    def cut_of(cone: Cone, *given: Any) -> Any:
+        searched.append(cone)
+        return object() if finds else None
+
+    def turns_until_searched(cone: Cone, most: int = 200) -> int:
+        for turn in range(100):
+            searched.clear()
+            model.separator.cuts(answer.primal, wanted, 1e-6, 0.0, most)
+            if cone in searched:
+                return turn
+        return 100
+
+    assert answer.duals is not None
+    wanted = model.formula.wanted(answer.duals, model.separator.layers)
+    monkeypatch.setattr(cone_separation, "cone_cut", cut_of)
+    assert not model.separator.cuts(answer.primal, wanted, 1e-6, 0.0)
+    cone = searched[0]
+    assert [turns_until_searched(cone) for _ in range(3)] == [1, 3, 7]
+    assert [turns_until_searched(cone, 1000) for _ in range(3)] == [0, 1, 3]
+    assert turns_until_searched(cone) == 7  # a shorter search is no reason
+    finds = True
+    assert turns_until_searched(cone) == 15
+    assert [turns_until_searched(cone) for _ in range(2)] == [0, 0]

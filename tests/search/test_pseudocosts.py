@@ -77,6 +77,20 @@ def test_who_breaks_promises_is_believed_less() -> None:
     assert trials.tried == []  # both are known well enough
 
 
+def test_a_large_tree_asks_for_more_observations() -> None:
+    """The same two observations of either side are enough in a small tree alone."""
+    pseudocosts, place = Pseudocosts(), (1, 0, 0)
+    for positive in (False, True, False, True):
+        pseudocosts.learn(place, positive, decrease=1.0, predicted_gain=1.0)
+    assert pseudocosts.is_reliable(place)
+    for neuron in range(1, 1000):
+        pseudocosts.learn((1, neuron, 0), True, decrease=1.0, predicted_gain=1.0)
+    assert not pseudocosts.is_reliable(place)
+    for positive in (False, True) * 20:
+        pseudocosts.learn(place, positive, decrease=1.0, predicted_gain=1.0)
+    assert pseudocosts.is_reliable(place)
+
+
 def test_where_little_is_expected_of_lps_with_cuts_the_last_layer_is_tried_again() -> None:
     pseudocosts = Pseudocosts()
     given = [Candidate((layer, 0, 0), (0.01, 0.01)) for layer in (0, 1)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from vhagar.relaxation.layerwise import quick_bounds
 from vhagar.relaxation.lp.region_model import RegionModel
-from vhagar.solver.basis import Basis
+from vhagar.solver.basis import Basis, Layout
 
 from ..search.nodes import every_kind, everything
 
@@ -45,3 +46,19 @@ def test_a_basis_of_another_size_is_no_basis() -> None:
         Basis(nothing, first.region_model.model.layout).fitted(last.region_model.model.layout)
         is None
     )
+
+
+@pytest.mark.parametrize("too_few", [True, False])
+def test_a_fitted_basis_has_as_many_basic_entries_as_rows(too_few: bool) -> None:
+    """The part lacks a column and a row: a basic column, or a row that is not basic."""
+    import highspy
+
+    basic, lower = highspy.HighsBasisStatus.kBasic, highspy.HighsBasisStatus.kLower
+    known = highspy.HighsBasis()  # it returns a new object for every status
+    known.col_status = [basic if too_few else lower, lower if too_few else basic]
+    known.row_status = [basic, lower, basic]
+    whole = Layout(np.array([0, 1]), np.array([10, 11, 12]))
+    part = Layout(np.array([1]), np.array([10, 11] if too_few else [10, 12]))
+    fitted = Basis(known, whole).fitted(part)
+    assert fitted is not None
+    assert [*fitted.col_status, *fitted.row_status].count(basic) == 2

@@ -979,8 +979,10 @@ ONE_IMAGE = {
 }
 
 _COMPACT = "vhagar.local.compact"
+_BRANCHING = "vhagar.local.branching"
 _SEEN = "tests/local/test_compact.py::"
 _FACTS = "tests/local/test_quadratic.py::"
+_JUST_CLOSED = "tests/local/test_branching.py::test_a_search_that_just_closes_has_proved_every_leaf"
 
 LOCAL = {
     "one image: an end of a range forgotten": _tested(
@@ -1048,11 +1050,34 @@ LOCAL = {
         "relative = 0 * terms",
         _FACTS + "test_radii_hold_the_exact_sums",
     ),
+    "one image: errors of rows forgotten in quadratic facts": _tested(
+        "vhagar.local.quadratic_proof",
+        "return float(by_rows + above @ facts.upper * 8 * HALF_ULP + lead.error)",
+        "return 0.0",
+        _FACTS + "test_errors_of_rows_are_added",
+    ),
     "one image: a node closed by float32": _tested(
-        "vhagar.local.branching",
-        "values[seem] = np.where(proven < 0, proven, np.maximum(values[seem], 0.0))",
-        "values[seem] = values[seem]",
+        _BRANCHING,
+        "proven = self.prove(rows, p, signs)",
+        "proven = values[seem]",
         _SEEN + "test_a_node_is_closed_only_by_what_float64_proves",
+    ),
+    "one image: a node just below 0 in float32 neither open nor proven": Fault(
+        _BRANCHING,
+        (
+            ("np.flatnonzero(values < 0)", "np.flatnonzero(values < self._enough)"),
+            ("np.flatnonzero(~self._are_proven(numbers))", "np.flatnonzero(~(values < 0))"),
+            ("done = self._unproven == 0", "done = np.ones(len(self.uppers), dtype=np.bool_)"),
+        ),
+        test=_JUST_CLOSED,
+    ),
+    "one image: a parent closed by one of its children": Fault(
+        _BRANCHING,
+        (
+            ("np.add.at(self._unproven, chosen.nodes.rows, 1)", "pass"),
+            ("        done[self._open.nodes.rows] = False\n", ""),
+        ),
+        test=_JUST_CLOSED,
     ),
 }
 

@@ -384,6 +384,19 @@ def _problem(store: Store, number: int = 1) -> sqlite3.Row:
     return row
 
 
+def test_conventions_that_are_not_stored_are_those_of_the_study(store: Store, pairs: Study) -> None:
+    (model,) = load_models(pairs)
+    asked = [question for _, question in store.problems()]
+    store.write_study(replace(pairs, mean=(0.5,)), [model], asked)
+    assert store.conventions() == {model.fingerprint: {}}
+    store.write_plain("conventions", {})
+    assert store.conventions() == {model.fingerprint: {"mean": (0.5,)}}
+    store.write_study(replace(pairs, networks=("another.onnx",)), [], asked)
+    assert store.conventions() == {model.fingerprint: {"mean": [0.5]}}
+    store.write_plain("conventions", {})  # neither says how it was read
+    assert store.conventions() == {model.fingerprint: {}}
+
+
 def test_a_closed_store_answers_nothing(store: Store) -> None:
     with store as entered:
         assert entered is store
@@ -404,6 +417,8 @@ def test_a_study_that_is_written_again_keeps_what_is_known(
     store.write_study(replace(pairs, mean=(0.5,)), [renamed, another], asked[::-1])
     # Those of a network belong to its path, and that stays, too.
     expected = {model.fingerprint: {}, "another": {"mean": [0.5]}}
+    assert store.plain("conventions") == expected
+    store.write_study(pairs, [renamed, another], asked[::-1])
     assert store.plain("conventions") == expected
     assert store.interval(1) == (2.0, 8.0)
     kept = [row for row in store.rows("networks") if row["fingerprint"] != "another"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -299,6 +301,26 @@ def test_a_command_keeps_the_conventions_of_earlier_networks(model: str, tmp_pat
         own = entry.group.network == "small"
         assert ("--layout=chw" in reproduction(entry, data)) == own
         assert ("--mean=0.5" in reproduction(entry, data)) != own
+
+
+def test_a_store_of_an_earlier_version_has_its_studys_conventions(
+    model: str, tmp_path: Path
+) -> None:
+    """Such a store does not say how its networks take an image, nor does one that is resumed."""
+    other = tmp_path / "other.onnx"
+    write_onnx(small_network(4), other)
+    study = Study((model,), ("linf(0.1)",), sources=(0,), layout="chw", std=(0.5,))
+    open_study(study, tmp_path / "s.db")[0].close()
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
+        db.execute("DELETE FROM facts WHERE name = 'conventions'")
+    data = read_store(tmp_path / "s.db")
+    expected = {"small": ("--layout=chw", "--std=0.5")}
+    assert {facts.name: tuple(sorted(facts.conventions)) for facts in data.networks} == expected
+    later = replace(study, networks=(str(other),), layout=None, std=None)
+    open_study(later, tmp_path / "s.db", resume=True)[0].close()
+    data = read_store(tmp_path / "s.db")
+    expected["other"] = ()
+    assert {facts.name: tuple(sorted(facts.conventions)) for facts in data.networks} == expected
 
 
 def test_a_study_has_all_conventions_of_a_command() -> None:

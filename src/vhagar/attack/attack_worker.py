@@ -52,9 +52,11 @@ class StopAttack:
 
 @dataclass(frozen=True, eq=False)
 class HintsFound:
-    """For each attacked target, the signs on which most attacks agree."""
+    """For each attacked target, the signs on which most attacks agree: an attack's last message."""
 
     hints: Mapping[int | None, Hints]
+    # As in the attack's result.
+    completed: bool = False
 
 
 def attack_in_worker(job: AttackJob, channel: Channel) -> None:
@@ -87,7 +89,7 @@ def attack_in_worker(job: AttackJob, channel: Channel) -> None:
         should_stop=lambda: time.process_time() - begun >= most_work,
         suggestions=lambda: _drained(received),
     )
-    channel.send(HintsFound(found.hints))
+    channel.send(HintsFound(found.hints, found.completed))
 
 
 def _drained(received: queue.SimpleQueue[Suggestion]) -> Iterator[Suggestion]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vhagar.attack.attack_worker import AttackJob, attack_in_worker
+from vhagar.attack.attack_worker import AttackJob, HintsFound, attack_in_worker
 from vhagar.attack.concurrent import attack_here, messages, offer
 from vhagar.attack.incumbents import AttackFound
 from vhagar.attack.options import AttackOptions
@@ -69,12 +69,13 @@ class Attack(AbstractEngine):
 
 
 def _run_here(run: Run, job: AttackJob, deadline: Deadline) -> bool:
-    attack_here(run, job.options, job.timeout, job.dataset)
-    return deadline.passed
+    found = attack_here(run, job.options, job.timeout, job.dataset)
+    return deadline.passed or not found.completed
 
 
 def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: Deadline) -> bool:
     """Run several attacks with different seeds that share what they find."""
+    cut_short = False
     with ProcessPool() as pool:
         for k in range(count):
             pool.start(k, (attack_in_worker, job_of_worker(job, k)))
@@ -85,10 +86,12 @@ def _run_in_processes(run: Run, job: AttackJob, count: int, deadline: Deadline) 
                 for other in pool:
                     if other != name:
                         pool.tell(other, found)
+            elif isinstance(message, HintsFound):
+                cut_short |= not message.completed
             elif isinstance(message, Finished) and message.error is not None:
                 run.note(f"an attack ended early: {message.error}")
-        # Without a number of rounds, workers end only by timeout, a little before the deadline.
-        return job.options.rounds is None or deadline.passed
+        # Workers that run out of time end a little before the deadline.
+        return job.options.rounds is None or cut_short or deadline.passed
 
 
 def job_of_worker(job: AttackJob, worker: int) -> AttackJob:

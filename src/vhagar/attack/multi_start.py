@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
+
+import numpy as np
 
 from vhagar.array_types import Array
 from vhagar.attack.incumbents import AttackFound, Incumbents
@@ -10,6 +13,7 @@ from vhagar.attack.local_search import SAME, LocalSearch
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
 from vhagar.attack.start_points import StartPoint
+from vhagar.problem import Problem
 
 # A basin is left after this share of the patience, in which smaller relative improvements count as
 # failures, too. Measured: after a quarter, conv1 `linf(0.1)` 7 to 2 has 24.60 and 24.93 instead of
@@ -90,6 +94,21 @@ def from_relaxations(
     """Dive from the pieces' relaxations; the parameters are fixed where the piece needs it."""
     for piece_index, parameters in pieces:
         yield regions.dive(target, piece_index, parameters)
+
+
+def random_pieces(
+    problem: Problem, count: int, rng: np.random.Generator
+) -> list[tuple[int, Array]]:
+    """Pieces in random order, with random parameters.
+
+    If there are few pieces, each occurs several times, because dives are random as well.
+    """
+    indices = rng.permutation(len(problem.pieces)).tolist()
+    chosen = []
+    for piece_index in itertools.islice(itertools.cycle(indices), count):
+        low, high = problem.pieces[piece_index].parameter_bounds
+        chosen.append((piece_index, low + (high - low) * rng.uniform(size=len(low))))
+    return chosen
 
 
 def _distinct(attacks: list[AttackFound]) -> list[AttackFound]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from vhagar.array_types import Array
 from vhagar.attack.ascent import Solutions, ascend
 from vhagar.attack.batch import Batch, batch_for
 from vhagar.attack.first_attack import first_attack, multiplications
-from vhagar.attack.hints import Hints, hints_of
+from vhagar.attack.hints import GatheredHints, Hints
 from vhagar.attack.incumbents import AttackFound, Incumbents, OnAttack
 from vhagar.attack.multi_start import (
     Attempts,
@@ -22,6 +21,7 @@ from vhagar.attack.multi_start import (
     from_relaxations,
     from_start_points,
     multi_start,
+    random_pieces,
 )
 from vhagar.attack.options import AttackOptions
 from vhagar.attack.region_search import RegionSearch
@@ -31,14 +31,12 @@ from vhagar.errors import InvalidInput, VhagarError
 from vhagar.problem import Problem
 from vhagar.reduction import REDUCTIONS, Reduced, reduce_problem
 from vhagar.runtime.deadline import CoreShare, Deadline, OutOfTime
-from vhagar.runtime.devices import require_torch, torch_is_imported
+from vhagar.runtime.devices import memory_errors, require_torch, torch_comes_in_time
 
 # Regions of networks with more multiplications take too long before there has been an ascent.
 # Measured: the paper's have up to 42,000; mnistfc_256x2 has 270,000, where the first region takes
 # 0.3 s and a relaxation of its neighbours 0.5 s (PERFORMANCE.md).
 _QUICK = 100_000
-# Seconds that importing torch and the first use of it take on a core of its own, and a little more.
-_IMPORT = 1.25
 # Solutions to offer, best first, until the witness check accepts one.
 _MOST_OFFERED = 8
 
@@ -55,6 +53,8 @@ class AttackResult:
     attacks: Found
     hints: dict[int | None, Hints]
     rounds: int
+    # Whether it ended because it had made the options' number of rounds.
+    completed: bool
 
     @property
     def lower(self) -> float:
@@ -114,7 +114,7 @@ class _Rounds:
         self._rng = np.random.default_rng(options.seed)
         self._incumbents = Incumbents(reduced, on_attack)
         self._regions = RegionSearch(self._incumbents, self._rng, deadline, should_stop)
-        self._hints: dict[int | None, Hints] = {}
+        self._hints = GatheredHints(self._problem, options.majority)
         # Whether regions are searched before an ascent.
         self._quick = options.regions and multiplications(self._problem.network) <= _QUICK
         self._shortlist = Shortlist(options.basins, len(self._problem.pieces), self._rng)
@@ -122,61 +122,82 @@ class _Rounds:
     @cached_property
     def _batch(self) -> Batch:
         """The batch, created on first use because torch takes a second to import."""
-        if not torch_is_imported() and self._deadline.left < _IMPORT / self._core_share():
-            raise OutOfTime  # nothing ends an import in the middle
         return batch_for(self._problem, self._options, self._check)
 
     def run(self, suggestions: Callable[[], Iterable[Suggestion]]) -> AttackResult:
         rounds = 0
-        options, regions, targets = self._options, self._regions, self._problem.search_targets
+        options, problem = self._options, self._problem
+        pairs = len(problem.search_targets) * len(problem.pieces)
+        first_attacks = options.starts and options.rounds is None
         if options.relax_first:
-            dives = {
-                target: from_relaxations(target, self._random_pieces(), regions)
-                for target in targets
-            }
-            self._search(dives, suggestions)
+            self._dive(suggestions)
         ended = options.relax_first and self._should_stop()
+        lacks_torch = False
         while not ended:
             rounds += 1
             # The first ascent looks at all pairs of a target and a piece, regions only at those
             # that first attacks have hit, in turn: with several pairs it would come much later.
-            early = self._quick and (rounds > 1 or len(targets) * len(self._problem.pieces) == 1)
-            if options.rounds is None and options.starts and (early or rounds == 1):
-                found = self._first_attacks(options.basins if early else 1)
-                if early:
-                    tries = {k: from_attacks(k, own, regions) for k, own in found.items()}
-                    self._search(tries, suggestions)
+            early = self._quick and (rounds > 1 or pairs == 1)
+            early |= lacks_torch and options.regions
+            if first_attacks and (early or lacks_torch or rounds == 1):
+                self._attack_without_torch(early, suggestions)
                 if self._should_stop():
                     break
             self._take(suggestions)
+            # Nothing ends an import in the middle. Without it, first attacks follow one another.
+            lacks_torch = not torch_comes_in_time(self._deadline, self._core_share())
+            if lacks_torch and first_attacks:
+                continue
+            if lacks_torch:
+                break
             try:
-                solutions = self._ascend_within_memory()
+                self._ascend_and_polish(suggestions)
             except OutOfTime:
                 break
-            points = {target: start_points(self._batch, target, solutions) for target in targets}
-            for target, own in points.items():
-                self._offer(own)
-                self._update_hints(target, own)
-            if options.polish:
-                attempts = {
-                    target: from_start_points(target, self._shortlist.of(own), regions, options)
-                    for target, own in points.items()
-                }
-                self._search(attempts, suggestions)
             ended = self._should_stop() or rounds == options.rounds
-        for target, best in self._incumbents.best.items():
-            if target not in self._hints:  # no ascent has found an attack, or there was none
-                x, e = best.x, best.parameters
-                point = StartPoint(target, best.piece_index, x, e, best.confidence)
-                self._update_hints(target, [point])
-        return AttackResult(dict(self._incumbents.best), dict(self._hints), rounds)
+        best, completed = dict(self._incumbents.best), ended and not self._should_stop()
+        return AttackResult(best, self._hints.with_attacks(best), rounds, completed)
+
+    def _dive(self, suggestions: Callable[[], Iterable[Suggestion]]) -> None:
+        """Begin at relaxations of random pieces."""
+        problem, most = self._problem, 2 * self._options.basins
+        dives = {
+            target: from_relaxations(target, random_pieces(problem, most, self._rng), self._regions)
+            for target in problem.search_targets
+        }
+        self._search(dives, suggestions)
+
+    def _attack_without_torch(
+        self, early: bool, suggestions: Callable[[], Iterable[Suggestion]]
+    ) -> None:
+        """First attacks; `early`, several of them, and regions around what they find."""
+        found = self._first_attacks(self._options.basins if early else 1)
+        if early:
+            tries = {k: from_attacks(k, own, self._regions) for k, own in found.items()}
+            self._search(tries, suggestions)
+
+    def _ascend_and_polish(self, suggestions: Callable[[], Iterable[Suggestion]]) -> None:
+        solutions, options = self._ascend_within_memory(), self._options
+        points = {
+            target: start_points(self._batch, target, solutions)
+            for target in self._problem.search_targets
+        }
+        for target, own in points.items():
+            self._offer(own)
+            self._hints.update(target, own)
+        if options.polish:
+            attempts = {
+                target: from_start_points(target, self._shortlist.of(own), self._regions, options)
+                for target, own in points.items()
+            }
+            self._search(attempts, suggestions)
 
     def _ascend_within_memory(self) -> Solutions:
         """Ascend; out of memory, halve the batch, for later rounds as well."""
         while True:
             try:
                 return self._ascend()
-            except (MemoryError, require_torch().OutOfMemoryError) as error:
+            except memory_errors() as error:
                 if self._batch.rows_per_group == 1:
                     raise VhagarError(
                         f"not even one input for each target and piece fits into the memory of "
@@ -244,35 +265,9 @@ class _Rounds:
             if self._incumbents.offer(point.target, point.piece_index, point.x, point.parameters):
                 break
 
-    def _update_hints(self, target: int | None, points: list[StartPoint]) -> None:
-        """Take hints from this round's attacks; without any, keep those of earlier rounds."""
-        attacks = [point for point in points if point.confidence > 0]
-        if target in self._hints and not attacks:
-            return
-        empty = np.zeros((0, self._problem.domain.size))
-        images = [
-            self._problem.pieces[point.piece_index].apply(point.x[None], point.parameters[None])
-            for point in attacks
-        ]
-        x = np.concatenate([empty, *(point.x[None] for point in attacks)])
-        x_p = np.concatenate([empty, *images])
-        self._hints[target] = hints_of(self._problem.network, x, x_p, self._options.majority)
-
     def _take(self, suggestions: Callable[[], Iterable[Suggestion]]) -> None:
         for suggestion in suggestions():
             self._incumbents.offer(*suggestion)
-
-    def _random_pieces(self) -> list[tuple[int, Array]]:
-        """Pieces in random order, with random parameters.
-
-        If there are few pieces, each occurs several times, because dives are random as well.
-        """
-        indices = self._rng.permutation(len(self._problem.pieces)).tolist()
-        chosen = []
-        for piece_index in itertools.islice(itertools.cycle(indices), 2 * self._options.basins):
-            low, high = self._problem.pieces[piece_index].parameter_bounds
-            chosen.append((piece_index, low + (high - low) * self._rng.uniform(size=len(low))))
-        return chosen
 
     def _search(
         self,

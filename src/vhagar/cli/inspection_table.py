@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vhagar.errors import grouped
+from vhagar.errors import grouped, in_one_line, without_control
 from vhagar.network.inspection import DatasetFacts, Inspection, LayerFacts
 from vhagar.result.numbers import counted, exact
 
@@ -22,7 +22,7 @@ def text(found: Inspection) -> str:
         parts.append(_dataset(found.dataset, found.classes or 0))
     if found.notes:
         parts.append("notes\n" + "\n".join(f"{_INDENT}{note}" for note in found.notes))
-    return "\n\n".join(parts)
+    return without_control("\n\n".join(parts))
 
 
 def _head(found: Inspection) -> str:
@@ -38,7 +38,8 @@ def _head(found: Inspection) -> str:
         lines.append(("", f"the model takes {found.convention}"))
     if found.classes is not None:
         lines.append(("output", f"{found.classes} scores"))
-    return "\n".join([found.model, *(f"{_INDENT}{name:<11}{what}" for name, what in lines)])
+    rows = (f"{_INDENT}{name:<11}{in_one_line(what)}" for name, what in lines)
+    return "\n".join([in_one_line(found.model), *rows])
 
 
 def _layers(layers: Sequence[LayerFacts]) -> str:
@@ -86,7 +87,7 @@ def _dataset(facts: DatasetFacts, classes: int) -> str:
 def _unsupported(found: Inspection) -> str:
     title = f"not supported: {counted(len(found.unsupported), 'node')}"
     lines = [
-        f"{_INDENT}{operator} at {nodes}:\n{_INDENT * 2}{reason}"
+        f"{_INDENT}{in_one_line(operator)} at {nodes}:\n{_INDENT * 2}{reason}"
         for operator, nodes, reason in grouped(found.unsupported)
     ]
     return "\n".join([title, *lines])

@@ -2,8 +2,9 @@
 
 A node is a target with decided signs for some neurons. Its multipliers are improved by first-order
 steps in float32; a node whose value falls below 0 is closed if float64, with its rounding added,
-proves the same. An open node is split at the neuron that gains most: both children of a few
-candidate neurons are evaluated without any steps, and the neuron with the best pair is chosen.
+proves the same, and by nothing else. An open node is split at the neuron that gains most: both
+children of a few candidate neurons are evaluated without any steps, and the neuron with the best
+pair is chosen.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vhagar.array_types import Array, Index
+from vhagar.array_types import Array, Index, Mask
 from vhagar.local.compact import Compact, upper_bounds
 from vhagar.local.device import CPU, Device
 from vhagar.local.dual import Dual, Evaluated, Nodes, Steps
@@ -42,7 +43,8 @@ _LOOKED_AT = 8
 _MOST_OPEN = 40_000_000
 # A search is promising if its worst value has fallen by this share of the worst root's.
 _FALLEN = 0.5
-# A value must be this far below 0, relative to the roots' values, before float64 tries to prove it.
+# Steps go on until a value is this far below 0, relative to the roots' values: float64 then most
+# likely proves that it is below 0.
 _CLEARLY = 1e-6
 
 
@@ -92,7 +94,9 @@ class VersionSearch:
         self.tree = Tree()
         self.roots = [self.tree.add(-1, -1, 0) for _ in start]
         self.uppers = np.full(len(start), np.inf)
+        # Of each row: the worst bound of its closed leaves, and how many leaves have no proof yet.
         self._closed = np.full(len(start), -np.inf)
+        self._unproven = np.ones(len(start), dtype=np.int64)
         self._triangle = np.concatenate(
             [b.upper * -b.lower / (b.upper - b.lower) for b in compact.blocks] or [np.zeros(0)]
         )
@@ -162,6 +166,7 @@ class VersionSearch:
         """Take over a proven bound on a row, whose open nodes are left out from now on."""
         assert self._open is not None
         self._closed[row] = max(self._closed[row], upper)
+        self._unproven[row] = 0
         self._open = self._open.take(self._open.nodes.rows != row)
         self._note_done()
 
@@ -183,6 +188,7 @@ class VersionSearch:
                 for sign in (-1, 1)
             ]
         )
+        np.add.at(self._unproven, chosen.nodes.rows, 1)
         children, found = self.dual.improve(children, _NODE, self._enough)
         values = self._settle(children, found, numbers)
         self._open = rest
@@ -197,18 +203,17 @@ class VersionSearch:
         assert self._open is not None
         nodes = chosen.take(ends).nodes.mapped(self._device.place)
         nodes, found = self.dual.improve(nodes, _LEAF, self._enough)
-        values = self._settle(nodes, found, chosen.numbers[ends])
-        closed = chosen.numbers[ends[values < 0]]
-        self._open = self._open.take(~np.isin(self._open.numbers, closed))
+        self._settle(nodes, found, chosen.numbers[ends])
+        self._open = self._open.take(~self._are_proven(self._open.numbers))
         self._note_done()
-        return len(closed) == len(ends)
+        return bool(self._are_proven(chosen.numbers[ends]).all())
 
     def _settle(
         self, nodes: Nodes, found: Evaluated, numbers: Index, at_root: bool = False
     ) -> Array:
-        """Prove in float64 that nodes which seem closed are; return the values of all nodes."""
+        """Close the nodes that float64 proves; return all values, none of another below 0."""
         values = np.asarray(self._device.host(found.value), dtype=np.float64).copy()
-        seem = np.arange(len(values)) if at_root else np.flatnonzero(values < self._enough)
+        seem = np.arange(len(values)) if at_root else np.flatnonzero(values < 0)
         if not len(seem):
             return values
         signs = self._device.host(nodes.signs)[seem].astype(np.int8)
@@ -222,7 +227,11 @@ class VersionSearch:
             self.tree.proofs[int(numbers[seem[place]])] = p[place]
             row = int(rows[place])
             self._closed[row] = max(self._closed[row], proven[place])
+            self._unproven[row] -= 1
         return values
+
+    def _are_proven(self, numbers: Index) -> Mask:
+        return np.array([number in self.tree.proofs for number in numbers.tolist()], dtype=np.bool_)
 
     def prove(self, rows: Index, p: Floats, signs: NDArray[np.int8]) -> Array:
         """Upper bounds that given multipliers prove, in float64 with the rounding added."""
@@ -239,7 +248,7 @@ class VersionSearch:
 
     def _keep(self, nodes: Nodes, found: Evaluated, values: Array, numbers: Index) -> None:
         """Add the nodes that are still open."""
-        still = np.flatnonzero(~(values < 0))
+        still = np.flatnonzero(~self._are_proven(numbers))
         fresh = _Open(
             nodes.mapped(lambda part: self._device.host(part)[still]), values[still], numbers[still]
         )
@@ -256,9 +265,9 @@ class VersionSearch:
         self._note_done()
 
     def _note_done(self) -> None:
-        """Bound each row without open nodes by the worst of its closed ones."""
+        """Bound each row whose leaves are all proven by the worst of them."""
         assert self._open is not None
-        done = np.ones(len(self.uppers), dtype=np.bool_)
+        done = self._unproven == 0
         done[self._open.nodes.rows] = False
         self.uppers = np.where(done, np.minimum(self.uppers, self._closed), self.uppers)
 

@@ -143,7 +143,7 @@ class PieceSearch:
 
     def _finish(self, box: Box) -> None:
         """Keep only the proof of a box, and drop the rest of its search."""
-        search, box.search = box.search, None
+        search, box.search, box.quadratic = box.search, None, None
         if not self.record or search is None:
             return
         box.proof = BoxProof(

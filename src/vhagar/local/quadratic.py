@@ -141,6 +141,10 @@ class Evaluation:
     gradient: Array
 
 
+# Evaluates multipliers with a weight of the barrier.
+_Tried = Callable[[Multipliers, float], Evaluation | None]
+
+
 @np.errstate(all="ignore")  # a value that is not finite is rejected
 def evaluate(
     facts: Facts, lead: Lead, multipliers: Multipliers, barrier: float, random: Any
@@ -229,7 +233,12 @@ class QuadraticSearch:
         `known` is a bound on the lead.
         """
         random = np.random.default_rng(0)
-        found = self._start(lead, random)
+
+        def tried(multipliers: Multipliers, barrier: float) -> Evaluation | None:
+            """One evaluation takes long enough to ask each time."""
+            return None if stop() else evaluate(self.facts, lead, multipliers, barrier, random)
+
+        found = self._start(lead, tried)
         steps, best, asked = _Descent(), np.inf, 0.0
         for step in range(_STEPS):
             if found is None or stop():
@@ -246,35 +255,34 @@ class QuadraticSearch:
             length, barrier = schedule(step, len(self.facts.bias))
             move = length * steps.direction(found[1].gradient)
             worst = value + _WORSE * known
-            found = self._stepped(lead, found[0], move, barrier, worst, random, steps)
+            found = self._stepped(tried, found[0], move, barrier, worst, steps)
 
     def _stepped(
         self,
-        lead: Lead,
+        tried: _Tried,
         now: Multipliers,
         move: Array,
         barrier: float,
         worst: float,
-        random: Any,
         steps: _Descent,
     ) -> tuple[Multipliers, Evaluation] | None:
         """The multipliers after a step, which is halved until their value is below `worst`."""
         for _ in range(_HALVINGS):
             moved = now.moved(-move)
-            found = evaluate(self.facts, lead, moved, barrier, random)
+            found = tried(moved, barrier)
             if found is not None and found.value < worst:
                 return moved, found
             move = move / 2
             steps.slow_down()
         return None
 
-    def _start(self, lead: Lead, random: Any) -> tuple[Multipliers, Evaluation] | None:
+    def _start(self, lead: Lead, tried: _Tried) -> tuple[Multipliers, Evaluation] | None:
         """The multipliers of the last lead, or the best first ones."""
         barrier = schedule(0, len(self.facts.bias))[1]
-        tried = [self.last] if self.last is not None else None
-        tried = tried or [starting_multipliers(self.facts, lead, g) for g in _GROWTHS]
-        evaluations = [evaluate(self.facts, lead, each, barrier, random) for each in tried]
-        found = [(a, b) for a, b in zip(tried, evaluations, strict=True) if b is not None]
+        given = [self.last] if self.last is not None else None
+        given = given or [starting_multipliers(self.facts, lead, g) for g in _GROWTHS]
+        evaluations = [tried(each, barrier) for each in given]
+        found = [(a, b) for a, b in zip(given, evaluations, strict=True) if b is not None]
         return min(found, key=lambda pair: pair[1].value, default=None)
 
 

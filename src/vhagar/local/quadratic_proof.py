@@ -87,7 +87,9 @@ class QuadraticBounds:
 
         def proves(multipliers: Multipliers) -> bool:
             nonlocal found
-            found = proven_bound(self._compact, self._facts, start, multipliers, self._clearly)
+            found = proven_bound(
+                self._compact, self._facts, start, multipliers, self._clearly, stop
+            )
             if found < 0:
                 self.proof = FactsProof.of(self._compact, multipliers)
             return bool(found < 0)
@@ -112,7 +114,12 @@ def likely_seconds(compact: Compact, leads: int) -> float:
 
 
 def proven_bound(
-    compact: Compact, facts: Facts, start: Array, multipliers: Multipliers, clearly: float = 0.0
+    compact: Compact,
+    facts: Facts,
+    start: Array,
+    multipliers: Multipliers,
+    clearly: float = 0.0,
+    stop: Callable[[], bool] = lambda: False,
 ) -> float:
     """A proven upper bound on `start @ scores` over all versions; infinity without a proof.
 
@@ -137,6 +144,8 @@ def proven_bound(
         whole[1:, 1:], whole[0, 1:], whole[1:, 0] = matrix, right, right
         around[1:, 1:], around[0, 1:], around[1:, 0] = radius, right_radius, right_radius
         for share in _ROOM:
+            if stop():
+                break
             beta = value + room + share * (abs(value) + abs(constant) + room)
             whole[0, 0] = 4 * (beta - constant)
             around[0, 0] = 4.1 * room + 8 * HALF_ULP * (abs(beta) + abs(constant)) + _UNDERFLOW

@@ -35,10 +35,11 @@ class LocalVerdict(Enum):
 class LocalResult:
     """The answer, and the interval of the smallest margin over all perturbed versions.
 
-    A version's margin is how far it is from being classified as a target; if the targets are all
-    other classes, it is the confidence in the image's own class. It is negative, or 0 for a tie, if
-    the version is classified as a target. `upper` is the margin of the worst version found; `lower`
-    is proven. There is a witness if and only if the verdict is BROKEN.
+    A version's margin is how far it is from being classified as a target: by how much the best
+    other score exceeds the target's, for the nearest target. Where a version keeps its class and
+    all other classes are targets, it is the confidence in that class. It is negative, or 0 for a
+    tie, if the version is classified as a target. `upper` is the margin of the worst version found;
+    `lower` is proven. There is a witness if and only if the verdict is BROKEN.
     """
 
     problem: LocalProblem

@@ -31,12 +31,19 @@ from vhagar.network.onnx_usage import (
 )
 from vhagar.network.scores import score_threshold, with_threshold
 
+# The newest of ONNX's operator sets whose operators have the meaning that is read here.
+_NEWEST = 26
+
 
 class GraphReader:
-    """Reads one graph. `found` maps each name to a constant or a tensor."""
+    """Reads one graph. `found` maps each name to a constant or a tensor.
 
-    def __init__(self, model: Any) -> None:
+    `halves` names the constants that the file stores in half precision.
+    """
+
+    def __init__(self, model: Any, halves: frozenset[str] = frozenset()) -> None:
         self.model = model
+        self.halves = halves
         self.proto = model.graph
         self.found: dict[str, Operand] = {
             tensor.name: read_tensor(tensor) for tensor in self.proto.initializer
@@ -56,17 +63,25 @@ class GraphReader:
     def read(self, threshold: float | None) -> tuple[tuple[AbstractLayer, ...], float | None]:
         """Return the layers, and the threshold on the score of a model with one score."""
         source, shape = self.input()
+        version = opset_of(self.model)
+        if not 1 <= version <= _NEWEST:
+            raise InvalidNetwork(
+                f"the model uses version {version} of ONNX's operators, and those up to {_NEWEST} "
+                "are known; export it with another opset_version"
+            )
         graph = Graph(shape)
         self.found[source] = graph.input
         nodes, output = nodes_on_the_way(self.proto), self.proto.output[0].name
         moved = moved_relus(nodes)
         context = Context(
             graph,
-            opset_of(self.model),
+            version,
             tail_of(nodes, output),
             frozenset(moved),
             frozenset(moved.values()),
             self._drop,
+            self.halves,
+            set(self.halves),
         )
         for node in nodes:
             self._take(node, context)

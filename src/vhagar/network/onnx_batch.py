@@ -8,7 +8,7 @@ input is treated alike; the layers are made from the rewritten model, and witnes
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from vhagar.errors import InvalidInput, InvalidNetwork, Refusal, UnsupportedOper
 from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_node import label
 from vhagar.network.onnx_tensors import read_tensor
-from vhagar.network.onnx_types import AttributeType
-from vhagar.network.onnx_usage import inputs_of, nodes_on_the_way, sizes_of
+from vhagar.network.onnx_types import AttributeType, TensorType
+from vhagar.network.onnx_usage import inputs_of, nodes_on_the_way, sizes_of, unused
 
 _PREFIX = "vhagar_batch"
 # Operators that treat every entry alike, so that a dimension in front changes nothing.
@@ -99,7 +99,12 @@ def _with_any_batch(model: Any, name: str, sizes: list[int]) -> Any:
         if not data.intersection(node.input):
             continue
         data.update(node.output)
-        if node.op_type == "Reshape" and len(node.input) > 1 and node.input[1] in constants:
+        if node.op_type == "Resize" and any(node.input[3:]):
+            raise _refusal(node, f"may resize the {batch} inputs of a batch; export scales instead")
+        if node.op_type == "Reshape" and len(node.input) > 1:
+            if node.input[1] not in constants:
+                why = f"has a computed shape, which may join the {batch} inputs of a batch"
+                raise _refusal(node, why)
             shape = constants[node.input[1]]
             if shape.ndim == 1 and shape.size and shape[0] in (1, batch):
                 if shape[0] == 1:
@@ -117,14 +122,46 @@ def _constants(graph: Any) -> dict[str, Any]:
     for node in graph.node:
         if node.op_type == "Constant" and [item.name for item in node.attribute] == ["value"]:
             found[node.output[0]] = read_tensor(node.attribute[0].t)
+        if node.op_type == "Constant" and [item.name for item in node.attribute] == ["value_ints"]:
+            found[node.output[0]] = np.array(node.attribute[0].ints, dtype=np.int64)
+        if node.op_type in _ON_SIZES and not node.domain:
+            values = [found.get(name) for name in node.input]
+            if values and all(_are_sizes(value) for value in values):
+                folded = _ON_SIZES[node.op_type](node, values)
+                found.update({} if folded is None else {node.output[0]: folded})
     return found
+
+
+def _are_sizes(value: Any) -> bool:
+    return value is not None and value.dtype.kind == "i" and value.ndim < 2
+
+
+def _cast(node: Any, values: list[Any]) -> Any:
+    kinds = {TensorType.INT64: np.int64, TensorType.INT32: np.int32}
+    given = {item.name: item.i for item in node.attribute}
+    return values[0].astype(kinds[given["to"]]) if given.get("to") in kinds else None
+
+
+def _unsqueezed(node: Any, values: list[Any]) -> Any:
+    """One number as a list."""
+    axes = [*(len(item.ints) for item in node.attribute), *(value.size for value in values[1:])]
+    return values[0].reshape(1) if values[0].ndim == 0 and axes == [1] else None
+
+
+# How exporters put a shape together from whole numbers.
+_ON_SIZES: dict[str, Callable[[Any, list[Any]], Any]] = {
+    "Identity": lambda node, values: values[0],
+    "Concat": lambda node, values: np.concatenate(values),
+    "Cast": _cast,
+    "Unsqueeze": _unsqueezed,
+}
 
 
 def _replace_operand(graph: Any, node: Any, values: Any) -> None:
     """Replace the second input of a node by a constant."""
     from onnx import numpy_helper
 
-    name = f"{_PREFIX}_{len(graph.initializer)}"
+    name = unused(graph, f"{_PREFIX}_{len(graph.initializer)}")
     graph.initializer.append(numpy_helper.from_array(values, name))
     node.input[1] = name
 

@@ -12,8 +12,9 @@ from onnx import helper, numpy_helper
 
 from vhagar.network.conventions import Convention
 from vhagar.network.onnx_messages import editable
+from vhagar.network.onnx_usage import unused
 
-# Prefix of new names, which no model uses for anything else.
+# New names begin with this, or with more if the model has such names itself.
 _PREFIX = "vhagar_convention"
 
 
@@ -30,9 +31,10 @@ def with_front(
     place = next(k for k, value in enumerate(graph.input) if value.name == input_name)
     kind = graph.input[place].type.tensor_type
     batch = kind.shape.dim[0].dim_value or "batch"
-    outside = f"{_PREFIX}_input"
+    prefix = unused(graph, _PREFIX)
+    outside = f"{prefix}_input"
     dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type) if own_precision else np.float64
-    nodes, tensors = _nodes(convention, outside, np.dtype(dtype))
+    nodes, tensors = _nodes(convention, prefix, outside, np.dtype(dtype))
     skipped = _cancelled(graph, input_name, convention)
     for node in skipped:
         node.op_type = "Identity"
@@ -52,13 +54,13 @@ def with_front(
 
 
 def _nodes(
-    convention: Convention, source: str, dtype: np.dtype[Any]
+    convention: Convention, prefix: str, source: str, dtype: np.dtype[Any]
 ) -> tuple[list[Any], list[Any]]:
     nodes: list[Any] = []
     tensors: list[Any] = []
 
     def then(kind: str, constant: Any = None, **attributes: Any) -> None:
-        name = f"{_PREFIX}_{len(nodes)}"
+        name = f"{prefix}_{len(nodes)}"
         inputs = [nodes[-1].output[0] if nodes else source]
         if constant is not None:
             tensors.append(numpy_helper.from_array(constant, f"{name}_constant"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from vhagar.network.onnx_messages import editable
 from vhagar.network.onnx_tensors import read_tensor
-from vhagar.network.onnx_types import TensorType
+from vhagar.network.onnx_types import AttributeType, TensorType
 from vhagar.network.onnx_usage import inputs_of, tensors_of
 
 _HALF = (TensorType.FLOAT16, TensorType.BFLOAT16)
@@ -20,6 +20,16 @@ NOTE = (
     "half-precision weights are taken exactly: what is verified is the network in real numbers, "
     "from which a runtime in half precision differs by its rounding"
 )
+
+
+def halves_of(model: Any) -> frozenset[str]:
+    """The names of constants in half precision; runtimes round what is computed from them."""
+    stored = {tensor.name for tensor in model.graph.initializer if tensor.data_type in _HALF}
+    for node in model.graph.node:
+        held = [item.t for item in node.attribute if item.type == AttributeType.TENSOR]
+        if any(tensor.data_type in _HALF for tensor in held):
+            stored.update(node.output)
+    return frozenset(stored)
 
 
 def in_single_precision(model: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,10 @@ class Context:
 
     `tail` names the tensors that hold the model's output, or numbers in the same order.
     `relu_moved_from` names the results of ReLUs that are applied after a pool, `relu_moved_to`
-    those of the pools. `drop` records an activation at the end that is ignored.
+    those of the pools. `drop` records an activation at the end that is ignored. `halves` names the
+    constants that are stored in half precision. `rounded` names those that may not decide anything,
+    because a runtime may round them, or what it computes from them, and `rounded_once` those of
+    them that are the result of one operation on exact numbers; translators add to both.
     """
 
     graph: Graph
@@ -65,6 +68,9 @@ class Context:
     relu_moved_from: frozenset[str] = frozenset()
     relu_moved_to: frozenset[str] = frozenset()
     drop: Callable[[Any], None] = lambda proto: None
+    halves: frozenset[str] = frozenset()
+    rounded: set[str] = field(default_factory=set)
+    rounded_once: set[str] = field(default_factory=set)
 
 
 class Node:

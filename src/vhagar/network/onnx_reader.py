@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator
+from vhagar.errors import InvalidInput, InvalidNetwork, UnsupportedOperator, in_one_line
 from vhagar.network.conventions import Numbers, convention, require_layout
 from vhagar.network.foreign_files import described_folder, foreign
 from vhagar.network.graph_reader import GraphReader
@@ -24,7 +24,7 @@ from vhagar.network.layers import Shape
 from vhagar.network.network import ModelFile, Network
 from vhagar.network.onnx_ambiguity import check_model
 from vhagar.network.onnx_batch import with_batch
-from vhagar.network.onnx_half import NOTE, in_single_precision
+from vhagar.network.onnx_half import NOTE, halves_of, in_single_precision
 from vhagar.network.onnx_messages import plain_model
 from vhagar.network.onnx_operators import SUPPORTED_OPERATORS, TRANSLATORS
 from vhagar.network.onnx_operators.constants import FOLDED
@@ -59,7 +59,7 @@ def read_onnx(
     path = Path(path)
     content = model_content(path)
     model = parse_model(content, path)
-    name = path.stem.encode(errors="backslashreplace").decode()  # a file's name may be no UTF-8
+    name = in_one_line(path.stem.encode(errors="backslashreplace").decode())  # it may be no UTF-8
     front = layout, image_shape, mean, std
     network = read_model(model, name, *front, output=output, threshold=threshold, argmin=argmin)
     return replace(network, file=ModelFile(path, hashlib.sha256(content).hexdigest()))
@@ -151,7 +151,8 @@ def read_model(
     with np.errstate(all="ignore"):
         whole = in_single_precision(model)
         notes = [] if whole is model else [NOTE]
-        reader, chosen = _one_at_a_time(whole, output, image_shape, layout or "chw")
+        halves = frozenset() if whole is model else halves_of(model)
+        reader, chosen = _one_at_a_time(whole, output, image_shape, layout or "chw", halves)
         model, (input_name, shape) = reader.model, reader.input()
         if layout is None:
             require_layout(shape, image_shape)
@@ -159,7 +160,7 @@ def read_model(
         if not front.is_plain:
             from vhagar.network.onnx_front import with_front
 
-            reader = GraphReader(with_front(model, input_name, front))
+            reader = GraphReader(with_front(model, input_name, front), reader.halves)
         layers, limit = reader.read(threshold)
     if limit is None and chosen not in (None, output) and is_share(whole, chosen):
         raise InvalidNetwork(
@@ -182,14 +183,18 @@ def read_model(
 
 
 def _one_at_a_time(
-    whole: Any, output: str | None, image_shape: Sequence[int] | None, layout: str
+    whole: Any,
+    output: str | None,
+    image_shape: Sequence[int] | None,
+    layout: str,
+    halves: frozenset[str],
 ) -> tuple[GraphReader, str | None]:
     """A reader of the model for one input at a time, and the output that holds the scores."""
     model = whole
     try:
         model, chosen = choose_output(whole, output)
         model = with_batch(model, image_shape, layout)
-        reader = GraphReader(model)
+        reader = GraphReader(model, halves)
         reader.input()
     except InvalidNetwork:
         # What cannot be verified anyway is the more important thing to say.

@@ -14,9 +14,9 @@ from vhagar.errors import InvalidInput, InvalidNetwork
 from vhagar.network.onnx_messages import editable, serialized
 from vhagar.network.onnx_tensors import read_tensor
 from vhagar.network.onnx_types import TensorType
-from vhagar.network.onnx_usage import inputs_of, nodes_on_the_way
+from vhagar.network.onnx_usage import inputs_of, nodes_on_the_way, unused
 
-# Prefix of new names, which no model uses for anything else.
+# New names begin with this, or with more if the model has such names itself.
 _PREFIX = "vhagar_scores"
 _FLOATS = (TensorType.FLOAT, TensorType.DOUBLE, TensorType.FLOAT16, TensorType.BFLOAT16)
 
@@ -155,7 +155,8 @@ def with_scores(
 def _append_negation(model: Any) -> None:
     from onnx import helper
 
-    graph, scores = model.graph, f"{_PREFIX}_negated"
+    graph = model.graph
+    scores = f"{unused(graph, _PREFIX)}_negated"
     source = graph.output[0]
     kind = source.type.tensor_type.elem_type or _precision(model)
     graph.node.append(helper.make_node("Neg", [source.name], [scores]))
@@ -167,6 +168,7 @@ def _append_threshold(model: Any, threshold: float) -> None:
     from onnx import helper, numpy_helper
 
     graph = model.graph
+    prefix = unused(graph, _PREFIX)
     model.ir_version = max(model.ir_version, 4)  # constants need not be inputs
     source = graph.output[0]
     kind = source.type.tensor_type.elem_type or _precision(model)
@@ -177,11 +179,11 @@ def _append_threshold(model: Any, threshold: float) -> None:
         "bias": np.array([0.0, -threshold], dtype=dtype),
     }
     for name, array in constants.items():
-        graph.initializer.append(numpy_helper.from_array(array, f"{_PREFIX}_{name}"))
-    column, scores = f"{_PREFIX}_column", f"{_PREFIX}_output"
+        graph.initializer.append(numpy_helper.from_array(array, f"{prefix}_{name}"))
+    column, scores = f"{prefix}_column", f"{prefix}_output"
     graph.node.extend([
-        helper.make_node("Reshape", [source.name, f"{_PREFIX}_shape"], [column]),
-        helper.make_node("Gemm", [column, f"{_PREFIX}_weight", f"{_PREFIX}_bias"], [scores]),
+        helper.make_node("Reshape", [source.name, f"{prefix}_shape"], [column]),
+        helper.make_node("Gemm", [column, f"{prefix}_weight", f"{prefix}_bias"], [scores]),
     ])  # fmt: skip
     del graph.output[:]
     graph.output.append(helper.make_tensor_value_info(scores, kind, None))

@@ -54,6 +54,16 @@ def sizes_of(value: Any) -> list[int]:
     return [dim.dim_value if dim.HasField("dim_value") else 0 for dim in dims]
 
 
+def unused(graph: Any, name: str) -> str:
+    """The name, or a longer one, with which no name of the graph begins."""
+    used = {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
+    for node in graph.node:
+        used.update((*node.input, *node.output))
+    while any(one.startswith(name) for one in used):
+        name += "_"
+    return name
+
+
 def nodes_on_the_way(graph: Any) -> list[Any]:
     """The nodes the output depends on, in the file's (topological) order."""
     needed = {graph.output[0].name}

@@ -11,16 +11,16 @@ from vhagar.errors import InvalidInput
 from vhagar.perturbation.base import Perturbation
 from vhagar.perturbation.domain import Domain
 from vhagar.perturbation.linf_ball import LinfBallPiece
-from vhagar.perturbation.ranges import GivenRange, as_range, number, require_within, span_text
+from vhagar.perturbation.ranges import GivenRange, as_range, interval_text, number, require_within
 
 
 def limit_of(given: GivenRange, what: str) -> float:
     """The limit `e`, given as `e` or as `[0,e]`."""
     low, high = as_range(given, what)
-    if high <= 0.0 or low != (high if isinstance(given, Real) else 0.0):
-        raise InvalidInput(
-            f"{what} must be a positive number e or an interval [0,e], not {span_text((low, high))}"
-        )
+    single = isinstance(given, Real)
+    if high <= 0.0 or low != (high if single else 0.0):
+        shown = number(high) if single else interval_text((low, high))
+        raise InvalidInput(f"{what} must be a positive number e or an interval [0,e], not {shown}")
     return high
 
 

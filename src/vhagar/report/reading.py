@@ -37,7 +37,7 @@ def read_store(path: str | Path) -> StudyData:
 
 
 def _study(store: Store) -> StudyData:
-    study, conventions = store.study(), store.plain("conventions") or {}
+    study, conventions = store.study(), store.conventions()
     networks = {
         row["fingerprint"]: NetworkFacts(
             row["name"],
@@ -45,7 +45,7 @@ def _study(store: Store) -> StudyData:
             Path(row["path"]).name,
             row["classes"],
             tuple(json.loads(row["input_shape"])),
-            _words(conventions.get(row["fingerprint"], {})),
+            _words(conventions[row["fingerprint"]]),
         )
         for row in store.rows("networks")
     }

@@ -14,20 +14,38 @@ from typing import TYPE_CHECKING, Any
 from vhagar.array_types import Array
 from vhagar.errors import InvalidInput, VhagarError
 from vhagar.runtime.cores import available_cores
+from vhagar.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
     from scipy import sparse
 
 # Memory of one part of the work on a CPU.
 _CPU_BYTES = 2**28
+# Seconds of a core that importing torch and the first use of it take, and a little more: most are
+# in native code that nothing can interrupt. Measured: 0.67 to 0.93 s of processor time.
+_IMPORT_SECONDS = 1.25
 
 # torch is imported only when needed, because that takes a second; so tensors have no static type.
 Tensor = Any
 
 
 def torch_is_imported() -> bool:
-    """Whether the import, which takes about a second, is over."""
-    return "torch" in sys.modules
+    """Whether the import is over; while it goes on, also in another thread, it is not."""
+    module = sys.modules.get("torch")  # there as soon as the import begins
+    spec = getattr(module, "__spec__", None)
+    return module is not None and not getattr(spec, "_initializing", False)
+
+
+def torch_comes_in_time(deadline: Deadline, core_share: float) -> bool:
+    """Whether torch is there or can be imported in time by a process with that share of a core."""
+    return torch_is_imported() or deadline.left > _IMPORT_SECONDS / core_share
+
+
+def memory_errors() -> tuple[type[BaseException], ...]:
+    """What is raised out of memory, on a CPU or a GPU; this does not import torch."""
+    return (
+        (MemoryError, require_torch().OutOfMemoryError) if torch_is_imported() else (MemoryError,)
+    )
 
 
 def require_torch() -> Any:
@@ -161,7 +179,7 @@ def in_parts(count: int, at_once: int, work: Callable[[int, int], None]) -> None
         end = min(begin + at_once, count)
         try:
             work(begin, end)
-        except (torch.OutOfMemoryError, MemoryError):
+        except memory_errors():
             if at_once == 1:
                 raise
             at_once = (at_once + 1) // 2

@@ -79,8 +79,9 @@ def _opened(target: Path) -> Iterator[BinaryIO]:
             yield file
         return
     scratch = _scratch(target)
+    scratch.unlink(missing_ok=True)  # one that was left, or a link that leads elsewhere
     try:
-        with scratch.open("wb") as file:
+        with scratch.open("xb") as file:
             yield file
         scratch.replace(target)
     except BaseException:

@@ -182,7 +182,9 @@ class Brancher:
 
         proved = max(evaluation.proved, node.upper) if evaluation.proved < math.inf else None
         costs = self._pseudocosts_of(node.region)
-        with_cuts = bool(len(region_model.formula.cuts))
+        # Without a target's rows, nothing makes multipliers underestimate the last layer for long.
+        doubtful = node.region.target is not None or not incumbent.is_near(node.upper)
+        with_cuts = doubtful and bool(len(region_model.formula.cuts))
         return choose(candidates, costs, node.upper, cutoff, trial, proved, with_cuts)
 
     def _challenged(

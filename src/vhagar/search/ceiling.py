@@ -20,6 +20,9 @@ _NEAR, _NEAR_SHARE, _FAR_SHARE = 1.3, 0.25, 0.05
 # A ceiling that can lower the answer by no more than this share has no time of its own. Measured:
 # conv1 `translation([1,3],[1,3])` 4 to 7, 60 s: PERFORMANCE.md, "keeps up with `confidence`".
 _LITTLE = 0.01
+# A ceiling that bounds the answer while an attack is about as confident as any known input has this
+# many times as much as the others: once it is low enough, the question is closed.
+_SURE_SHARE = 4.0
 # Makes the frontier of one of the searches from its roots.
 FrontierMaker = Callable[[list[Node], SearchKind], Frontier]
 
@@ -55,6 +58,8 @@ class CeilingTime:
 
     A ceiling that bounds the answer has half of the time: less would leave the answer above what a
     search for the maximal confidence alone proves, more would keep the others from getting below.
+    It has four times as much as the others where an attack is about as confident as any known
+    input.
     """
 
     def __init__(self) -> None:
@@ -79,7 +84,8 @@ class CeilingTime:
         if ceiling.lower >= (1 - _LITTLE) * answer and not useful:
             return False
         others = self.on_others + under_way
-        if binds and (self.spent < others or not self.spent):
+        most = _SURE_SHARE * others if useful else others
+        if binds and (self.spent < most or not self.spent):
             return True
         # In rounds a far one keeps up by its nodes: each round takes longer than the one before.
         far = 0.0 if in_rounds else _FAR_SHARE

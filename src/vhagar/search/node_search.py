@@ -262,6 +262,7 @@ class NodeSearch(Search):
             self._take_witness(message)
         elif isinstance(message, CutsFound):
             workers.tell_others(name, message)
+            workers.mark_alive(name)
         elif isinstance(message, Ready):
             workers.mark_ready(name)
         elif isinstance(message, Underway):

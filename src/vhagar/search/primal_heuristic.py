@@ -169,4 +169,4 @@ class PrimalHeuristic:
             self._convex[key] = RegionModel(
                 self._problem, bounds, region.target, deadline=self._deadline
             )
-        return self._convex[key]
+        return self._convex.used(key)

@@ -40,11 +40,12 @@ class RegionState:
         self._candidates = Candidates(bounds, model.weights, model.inputs.pixels)
         self.visits = 0
 
-    def candidates(self, answer: LpAnswer) -> list[Candidate]:
-        """The signs that an LP's solution leaves undecided."""
+    def candidates(self, answer: LpAnswer, with_cuts: bool = True) -> list[Candidate]:
+        """The signs that an LP's solution leaves undecided, ranked as if there were no cuts or
+        `with_cuts`."""
         assert answer.primal is not None
         assert answer.duals is not None
-        coefficients = self.region_model.formula.coefficients(answer.duals)
+        coefficients = self.region_model.formula.coefficients(answer.duals, with_cuts)
         found = self._candidates.of(answer.primal, coefficients)
         if not self.region_model.lazy_rows:
             return found

@@ -18,7 +18,7 @@ from vhagar.problem import Target
 from vhagar.reduction import REDUCTIONS, reduce_problem
 from vhagar.result import Run
 from vhagar.runtime.deadline import NEVER, CoreShare, Deadline
-from vhagar.runtime.devices import torch_is_imported
+from vhagar.runtime.devices import torch_comes_in_time
 from vhagar.runtime.pool import AbstractPool
 from vhagar.runtime.processes import ProcessPool
 from vhagar.runtime.threads import in_background
@@ -43,9 +43,6 @@ CEILING_SHARE = 0.1
 _FIRST_ATTACK_SHARE = 0.2
 # Seconds of halving boxes of inputs, while bounds are computed, before messages are taken again.
 _PATIENCE = 0.05
-# Seconds of a core that importing torch takes, most of them in native code that nothing can
-# interrupt.
-_IMPORT_SECONDS = 2.0
 # Seconds after the deadline for what is being computed here to come to an end.
 _GRACE = 0.5
 
@@ -205,7 +202,7 @@ class Search:
 
     def _can_import_torch(self, deadline: Deadline) -> bool:
         """Whether torch is there or can be imported in time, on a machine as busy as so far."""
-        return torch_is_imported() or deadline.left > _IMPORT_SECONDS / self._core_share()
+        return torch_comes_in_time(deadline, self._core_share())
 
     @property
     def _first_worker(self) -> int:

@@ -88,6 +88,11 @@ class SearchPool:
         for other in self._names - self._starting - {name}:
             self._pool.tell(other, message)
 
+    def mark_alive(self, name: int) -> None:
+        """A busy worker was heard of before it has bounds to report."""
+        self._ends_silence(name)
+        self._heard[name] = time.monotonic(), self._heard[name][1]
+
     def mark_underway(self, name: int) -> None:
         """A worker has reported bounds, and is still busy."""
         self._ends_silence(name)

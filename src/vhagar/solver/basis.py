@@ -53,10 +53,10 @@ class Basis:
             return None
         # A basis has as many basic columns and rows as there are rows.
         missing = len(rows) - columns.count(status.kBasic) - rows.count(status.kBasic)
-        for k, known in enumerate(rows):
-            if missing > 0 and known is not status.kBasic:
+        for k, known in enumerate(rows):  # HiGHS makes a new object of every status: no `is`
+            if missing > 0 and known != status.kBasic:
                 rows[k], missing = status.kBasic, missing - 1
-            elif missing < 0 and known is status.kBasic:
+            elif missing < 0 and known == status.kBasic:
                 rows[k], missing = status.kLower, missing + 1
         if missing:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from vhagar.perturbation import Domain
 from vhagar.perturbation.domain.plain import domain_of_plain, plain_domain
@@ -17,8 +18,12 @@ from vhagar.sweep.study import Model, Study
 def write(
     db: Database, study: Study, models: Sequence[Model], questions: Sequence[Question]
 ) -> None:
-    """Store networks and questions; what is there already stays. Call it within a transaction."""
-    conventions = json.loads(db.fact("conventions") or "{}")
+    """Store a study, its networks and questions; results and networks that are there stay.
+
+    Call it within a transaction.
+    """
+    conventions = conventions_in(db)
+    db.set_fact("study", json.dumps(study.plain()))
     for model in models:
         conventions.setdefault(model.fingerprint, study.conventions_of(model.path))
         network = model.network
@@ -33,6 +38,22 @@ def write(
     for domain in {question.domain for question in questions}:
         if domain is not None:
             db.set_fact(f"domain {domain.fingerprint}", json.dumps(plain_domain(domain)))
+
+
+def conventions_in(db: Database) -> dict[str, dict[str, Any]]:
+    """How each stored network takes an image and gives its scores, by its fingerprint.
+
+    Stores of earlier versions do not say so, and their study is about all of their networks.
+    """
+    found, text = dict(json.loads(db.fact("conventions") or "{}")), db.fact("study")
+    if text is None:
+        return found
+    study = Study.from_plain(json.loads(text))
+    for row in db.all("SELECT fingerprint, path FROM networks"):
+        known = row["path"] in study.networks
+        own = study.conventions_of(row["path"]) if known else {}
+        found.setdefault(row["fingerprint"], own)
+    return found
 
 
 def _write_question(db: Database, place: int, question: Question) -> None:

@@ -68,7 +68,6 @@ class Store:
     ) -> None:
         """Store the study and its questions; results of questions that are there already stay."""
         with self._db.transaction():
-            self._db.set_fact("study", json.dumps(study.plain()))
             question_store.write(self._db, study, models, questions)
 
     def study(self) -> Study:
@@ -77,6 +76,10 @@ class Store:
         if text is None:
             raise InvalidInput(f"{self.path} holds no study; remove it and start again")
         return Study.from_plain(json.loads(text))
+
+    def conventions(self) -> dict[str, dict[str, Any]]:
+        """How each network takes an image and gives its scores, by its fingerprint."""
+        return question_store.conventions_in(self._db)
 
     def check_models(self, models: Sequence[Model]) -> None:
         """Raise an error if a model file has changed since its results were computed."""

@@ -23,6 +23,7 @@ from vhagar.relaxation.quadratic import (
     proven_bound,
     starting_multipliers,
 )
+from vhagar.relaxation.quadratic import differences as differences_module
 from vhagar.relaxation.quadratic.dual import evaluate
 
 from ..samples import (
@@ -134,6 +135,32 @@ def test_a_tie_tells_a_shift_from_any_change_of_all_pixels() -> None:
     known = known_of(Network((mean,), (1, 2, 2), "mean"), piece, 0, 1)
     assert known.tied
     assert known.lead_on_inputs.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("text", ["linf(0.1)", "rotation(30)"])
+def test_sparse_rows_give_the_same_bounds(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large rows with few entries are kept as sparse ones, and nothing else changes."""
+    rng = np.random.default_rng(8)
+    network = network_of("convolution", rng)
+    (piece,) = pieces_of(text, True, domain_of("convolution"))
+    dense = known_of(network, piece, 0, 1)
+    assert dense.sparse_on_inputs is None
+    monkeypatch.setattr(differences_module, "_SPARSE_FROM", 0)
+    monkeypatch.setattr(differences_module, "_SPARSE_SHARE", 1.0)
+    sparse = known_of(network, piece, 0, 1)
+    assert sparse.sparse_on_inputs is not None
+    tried = some_multipliers(dense, rng)
+    assert tried
+    for multipliers in tried:
+        one, other = evaluate(dense, multipliers), evaluate(sparse, multipliers)
+        assert one is not None
+        assert other is not None
+        assert other.value == pytest.approx(one.value, rel=1e-9)
+        np.testing.assert_allclose(other.slope_facts, one.slope_facts, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(other.box_facts, one.box_facts, rtol=1e-6, atol=1e-9)
+        proven = proven_bound(sparse, multipliers)
+        assert proven is not None
+        assert proven == pytest.approx(proven_bound(dense, multipliers), rel=1e-6)
 
 
 @every_build

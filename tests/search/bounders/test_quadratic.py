@@ -15,7 +15,9 @@ from vhagar.reduction import LINEAR_REDUCTIONS
 from vhagar.reduction.base import reduce_problem
 from vhagar.relaxation.bounds_cache import BoundsCache
 from vhagar.relaxation.proof import ProofKind
+from vhagar.relaxation.quadratic import differences
 from vhagar.runtime.deadline import NEVER
+from vhagar.search.bounders import quadratic
 from vhagar.search.bounders.base import Outcome
 from vhagar.search.frontier import Frontier
 from vhagar.search.incumbent import Incumbent
@@ -107,6 +109,29 @@ def test_no_target_no_bound() -> None:
     node = Node(Region(None, 0), 5.0, 0)
     (bound,) = bounder.bound([node], incumbent)
     assert (bound.upper, bound.proof) == (5.0, None)
+
+
+def test_a_piece_that_changes_nothing_has_no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no unknowns, where the image is too large to say that its change is linear."""
+    network = network_of("plain", np.random.default_rng(0))
+    problem = Problem(network, perturbation="translation([0,1],0)", source=0, targets=1)
+    monkeypatch.setattr(differences, "_MOST_ENTRIES", problem.domain.size**2 - 1)
+    (still,) = [k for k, piece in enumerate(problem.pieces) if not np.any(piece.changes())]
+    upper, floor = searched(problem, 1, still, 1)
+    assert floor == 0.0
+    assert upper >= 0.0
+
+
+def test_the_most_recently_used_roots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quadratic, "_MOST_ROOTS", 2)
+    problem = Case(8).problem()
+    made: list[Region] = []
+    bounder = slope_bounder(problem, 0, BoundsCache(), NEVER)
+    monkeypatch.setattr(bounder, "_make_root", made.append)  # returns None: no bound there
+    first, second, third = (Region(target, 0) for target in range(3))
+    for region in (first, second, first, third, first):
+        bounder.bound([Node(region, 5.0, 0)], Incumbent(problem, Options()))
+    assert made == [first, second, third]
 
 
 def begun(search: SlopeSearch, workers: int = 1) -> SlopeTask:

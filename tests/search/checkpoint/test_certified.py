@@ -13,7 +13,13 @@ from vhagar import Problem, Result, read_onnx, verify, write_onnx
 from vhagar.errors import InvalidInput
 from vhagar.search.branch_and_bound import Bab
 from vhagar.search.proofs import review as proof_review
-from vhagar.search.proofs.scratch import ScratchState, kept_scratch, proofs_beside
+from vhagar.search.proofs.scratch import (
+    MAGIC,
+    Scratch,
+    ScratchState,
+    kept_scratch,
+    proofs_beside,
+)
 from vhagar_check import Rejected, check
 
 from .conftest import Kept, small_problem
@@ -142,6 +148,46 @@ def test_proofs_of_a_search_that_left_no_checkpoint_are_begun_again(
     proofs_beside(path).write_bytes(b"")
     verify(problem, certificate=proof, checkpoint=path, timeout=0.2, **OPTIONS)
     verify(problem, certificate=proof, resume=path, timeout=0.2, **OPTIONS)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_proofs_are_copied_whole_to_those_of_another_checkpoint(
+    left: bool, problem: Problem, tmp_path: Path, all_kept: Kept
+) -> None:
+    """Also over proofs that a search has left without its checkpoint."""
+    first, second, engine = tmp_path / "first", tmp_path / "second", Bab(attack=False)
+    searched(problem, tmp_path, engine, 2.0, checkpoint=first)
+    early = all_kept[len(all_kept) // 2]
+    shutil.copy(proofs_beside(first), proofs_beside(early))
+    if left:
+        searched(problem, tmp_path, engine, 0.3, checkpoint=second)
+        second.unlink()
+    later = searched(problem, tmp_path, engine, 1.0, resume=early, checkpoint=second)
+    last = searched(problem, tmp_path, engine, 1.0, resume=second)
+    assert later[0] <= last[0]
+    assert last[1] <= later[1]
+
+
+@pytest.mark.parametrize("before", [b"", MAGIC, MAGIC + 100 * b"earlier"])
+def test_a_copy_of_proofs_is_where_they_were(before: bytes, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    with kept_scratch(first, None, ScratchState()) as scratch:
+        at = scratch.keep(b"a proof")
+        state = scratch.state()
+    proofs_beside(second).write_bytes(before)
+    with kept_scratch(second, first, state) as scratch:
+        assert scratch.read(at, 7) == b"a proof"
+        assert scratch.state() == state
+    assert proofs_beside(second).read_bytes() == proofs_beside(first).read_bytes()
+
+
+def test_proofs_that_shrink_while_they_are_copied_are_an_error(tmp_path: Path) -> None:
+    with (tmp_path / "first").open("w+b") as source, (tmp_path / "second").open("w+b") as file:
+        scratch = Scratch(source)
+        scratch.keep(b"a proof")
+        source.truncate(3)
+        with pytest.raises(OSError, match="have become shorter"):
+            scratch.copy_to(file)
 
 
 def test_without_proofs_there_is_no_certificate(problem: Problem, tmp_path: Path) -> None:

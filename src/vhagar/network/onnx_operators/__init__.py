@@ -123,4 +123,6 @@ def translate(node: Node) -> Sequence[Operand]:
     if translator is None:
         raise node.refusal(reason(node.kind, node.proto.domain))
     found = translator(node)
-    return found if isinstance(found, list) else [found]  # type: ignore[list-item]
+    results = found if isinstance(found, list) else [found]
+    constants.note_rounding(node, results)  # type: ignore[arg-type]
+    return results  # type: ignore[return-value]

@@ -187,7 +187,12 @@ def transposed_convolution(node: Node) -> Tensor:
 def batch_normalization(node: Node) -> Tensor:
     """BatchNormalization in inference: a scaling of every channel, computed in float64."""
     attributes = node.attributes(
-        epsilon=1e-5, momentum=0.9, spatial=1, training_mode=0, is_test=1, consumed_inputs=[]
+        epsilon=1e-5,
+        momentum=0.9,
+        spatial=1,
+        training_mode=0,
+        is_test=int(node.opset >= 7),  # before, nodes train unless they say otherwise
+        consumed_inputs=[],
     )
     data = node.tensor()
     in_training = node.opset < 14 and any(name for name in node.proto.output[1:])

@@ -50,6 +50,9 @@ def _attributes(node: Node, **more: Any) -> dict[str, Any]:
     # By ONNX's text ceil_mode changes nothing there, but onnxruntime rounds up.
     if found["ceil_mode"] and found["auto_pad"] == b"VALID":
         raise node.refusal("has ceil_mode beside auto_pad VALID; export explicit pads")
+    # onnxruntime pads as if the window had no gaps.
+    if found["auto_pad"].startswith(b"SAME") and max(found["dilations"], default=1) > 1:
+        raise node.refusal("has dilations beside auto_pad; export explicit pads")
     return found
 
 

@@ -112,6 +112,8 @@ def split(node: Node, array: Constant) -> list[Constant]:
     attributes = node.attributes(axis=0, split=[], num_outputs=0)
     axis = node.axis(attributes["axis"], array.ndim)
     size, count = array.shape[axis], len(node.proto.output)
+    if attributes["num_outputs"] not in (0, count):  # onnxruntime ends at once then
+        raise InvalidNetwork(f"it has {count} outputs, and not as many as it says")
     given = node.integers(1, "split") if node.has(1) else list(attributes["split"])
     if not given:
         each = -(-size // count)

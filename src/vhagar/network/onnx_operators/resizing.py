@@ -42,7 +42,7 @@ def resize(node: Node, array: Constant) -> list[Constant]:
         raise node.refusal(f"places pixels by {moved.decode()}; use asymmetric or half_pixel")
     axes = [node.axis(axis, array.ndim) for axis in found["axes"]] or list(range(array.ndim))
     if node.has(2) and node.constant(2, "scales").size:
-        factors = node.weights(2, "scales").reshape(-1).tolist()
+        factors = _scales(node, 2)
     elif found["keep_aspect_ratio_policy"] != b"stretch":
         raise node.refusal("keeps the aspect ratio; export the sizes or scales themselves")
     else:
@@ -62,8 +62,15 @@ def resize(node: Node, array: Constant) -> list[Constant]:
 def upsample(node: Node, array: Constant) -> list[Constant]:
     found = node.attributes(mode=b"nearest", scales=())
     _require_nearest(node, found["mode"])
-    given = found["scales"] if node.opset < 9 else node.weights(1, "scales").reshape(-1).tolist()
+    given = found["scales"] if node.opset < 9 else _scales(node, 1)
     return [_enlarged(node, array, list(range(array.ndim)), list(given), False, b"floor")]
+
+
+def _scales(node: Node, position: int) -> list[float]:
+    scales = node.weights(position, "scales")
+    if node.proto.input[position] in node.context.rounded:
+        raise node.refusal("has scales that a runtime may round")
+    return [float(scale) for scale in scales.ravel()]
 
 
 def _require_nearest(node: Node, mode: bytes) -> None:

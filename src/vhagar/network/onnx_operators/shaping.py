@@ -19,8 +19,9 @@ def identity(node: Node) -> Operand:
 
 
 def dropout(node: Node) -> Tensor:
-    node.attributes(ratio=0.5, seed=0, is_test=1)
-    if node.has(2) and node.constant(2, "training mode").any():
+    # Before version 7, nodes train unless they say otherwise.
+    in_training = not node.attributes(ratio=0.5, seed=0, is_test=int(node.opset >= 7))["is_test"]
+    if in_training or (node.has(2) and node.constant(2, "training mode").any()):
         raise node.refusal("is in training mode; export the model in evaluation mode")
     return node.tensor()
 

@@ -24,7 +24,12 @@ from vhagar.runtime.deadline import NEVER, Deadline
 # A cone has at most this many undecided signs, and at most this share of the LP's entries.
 _MOST_SIGNS, _LARGEST_PART = 100, 0.5
 # LPs in the search of one cone.
-_MOST_LPS = 200
+MOST_LPS = 200
+# Work after which no other cone is searched at a node's solution, in simplex iterations times
+# entries: 5 s, where a core does 8e8 in a second. A worker that is silent for 10 s may be replaced.
+_MOST_WORK = 4e9
+# A cone is left alone at no more than this many nodes in a row.
+_LONGEST_REST = 63
 
 
 def may_help(bounds: TwinBounds) -> bool:
@@ -49,9 +54,35 @@ class _Separation:
         """The most that a cut can cut off; infinite where nothing is known yet."""
         return self.value - self.cone.known_value(self.objective)
 
-    def cut(self, worth: float) -> ConeCut | None:
-        """A cut that the LP's solution violates by more than `worth`, if one is found."""
-        return cone_cut(self.cone, self.objective, self.value - worth, _MOST_LPS)
+    def cut(self, worth: float, most: int) -> ConeCut | None:
+        """A cut that the LP's solution violates by more than `worth`, if `most` LPs find one."""
+        return cone_cut(self.cone, self.objective, self.value - worth, most)
+
+
+class _Rest:
+    """How long a cone is left alone whose searches are too short for a cut.
+
+    Nodes with the same bound have nearly the same function, and the next search would be as long.
+    A longer one than any that was too short ends the rest.
+    """
+
+    def __init__(self) -> None:
+        self._length = self._left = self._longest = 0
+
+    def begin(self, most: int) -> None:
+        """A search of `most` LPs was too short."""
+        self._length = min(2 * self._length + 1, _LONGEST_REST)
+        self._left, self._longest = self._length, max(self._longest, most)
+
+    def end(self) -> None:
+        self._length = self._left = self._longest = 0
+
+    def is_on(self, most: int) -> bool:
+        """Whether a search of `most` LPs is left out this time; each time brings the end nearer."""
+        if most > self._longest:
+            self.end()
+        self._left -= 1
+        return self._left >= 0
 
 
 class ConeSeparator:
@@ -61,6 +92,7 @@ class ConeSeparator:
         self._bounds, self._model, self._deadline = bounds, model, deadline
         self._cones: dict[int, list[Cone | None]] = {}
         self._seen: dict[int, tuple[Array, Array]] = {}
+        self._resting: dict[Cone, _Rest] = {}
         self.possible = 0.0  # the most that the cuts looked for last could cut off
         layers = range(1, len(bounds.hexagons)) if may_help(bounds) else range(0)
         found = ((layer, groups(bounds, layer)) for layer in layers)
@@ -84,21 +116,44 @@ class ConeSeparator:
     def expected_work(self) -> float:
         """A guess at the work of searching every cone once."""
         each = max((cone.expected_work for cone in self._built), default=0.0)
-        return _MOST_LPS / 2 * each * sum(len(found) for found in self._groups.values())
+        return MOST_LPS / 2 * each * sum(len(found) for found in self._groups.values())
 
-    def cuts(self, primal: Array, wanted: Wanted, worth: float, total: float) -> list[ConeCut]:
-        """Cuts that an LP's solution violates by more than `worth` each.
+    def cuts(
+        self, primal: Array, wanted: Wanted, worth: float, total: float, most: int = MOST_LPS
+    ) -> list[ConeCut]:
+        """Cuts that an LP's solution violates by more than `worth` each, by `most` LPs for each.
 
         Nothing is searched if all cuts together would cut off less than `total`, by what is known
-        of the outputs already.
+        of the outputs already. The cones that may cut off most come first, as there may not be time
+        for all.
         """
-        possible = self._separations(primal, wanted)
-        problems = [problem for problem in possible if problem.most > worth]
-        self.possible = sum(problem.most for problem in problems)
+        problems = [
+            (problem.most, problem)
+            for problem in self._separations(primal, wanted)
+            if problem.most > worth and not self._rest_of(problem.cone).is_on(most)
+        ]
+        self.possible = sum(possible for possible, _ in problems)
         if self.possible < total:
             return []
-        found = (problem.cut(worth) for problem in problems)
+        self.possible, until = 0.0, self.work + _MOST_WORK
+        found = []
+        for possible, problem in sorted(problems, key=lambda each: -each[0]):
+            if self.work > until:
+                break
+            self.possible += possible
+            found.append(self._searched(problem, worth, most))
         return [cut for cut in found if cut is not None]
+
+    def _searched(self, problem: _Separation, worth: float, most: int) -> ConeCut | None:
+        cut, rest = problem.cut(worth, most), self._rest_of(problem.cone)
+        if cut is not None:
+            rest.end()
+        elif problem.most > worth:  # the search has found no outputs as large as the LP's
+            rest.begin(most)
+        return cut
+
+    def _rest_of(self, cone: Cone) -> _Rest:
+        return self._resting.setdefault(cone, _Rest())
 
     def _separations(self, primal: Array, wanted: Wanted) -> Iterator[_Separation]:
         inputs = self._model.inputs

@@ -252,11 +252,15 @@ class NodeBound:
         )
         return mu <= _NO_WEIGHT * alpha
 
-    def coefficients(self, duals: Array) -> Coefficients:
-        """The bound's coefficients by these duals; they guide choices and prove nothing."""
+    def coefficients(self, duals: Array, with_cuts: bool = True) -> Coefficients:
+        """The bound's coefficients by these duals; they guide choices and prove nothing.
+
+        Those `with_cuts` are what is left after the cuts are taken off.
+        """
         start = self._rows.classes(duals[None]).start(self._source, self._target)
         with np.errstate(over="ignore", invalid="ignore"):  # the duals may be anything
-            facts, choice = self._facts(duals[None]), self._rows.choice(duals[None])
+            choice = self._rows.choice(duals[None])
+            facts = self._facts(duals[None]) if with_cuts else None
             found = coefficients(self._bounds.stages, start, choice, add_facts=facts)
         first, *layers = ((np.nan_to_num(a[0]), np.nan_to_num(b[0])) for a, b in reversed(found))
         return Coefficients(layers, first)

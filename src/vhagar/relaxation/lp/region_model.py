@@ -15,7 +15,7 @@ from vhagar.perturbation import AbstractPiece
 from vhagar.problem import Problem
 from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.layerwise import TwinBounds
-from vhagar.relaxation.lp.cone_separation import ConeSeparator
+from vhagar.relaxation.lp.cone_separation import MOST_LPS, ConeSeparator
 from vhagar.relaxation.lp.decisions import Decision, DecisionCuts
 from vhagar.relaxation.lp.lambda_model import LambdaModel
 from vhagar.relaxation.lp.lazy_rows import LazyRows
@@ -119,15 +119,17 @@ class RegionModel:
         """Finds cuts for groups of neurons that see little."""
         return ConeSeparator(self.bounds, self.model, self.deadline)
 
-    def separate(self, answer: LpAnswer, worth: float, total: float) -> list[ConeCut]:
+    def separate(
+        self, answer: LpAnswer, worth: float, total: float, most: int = MOST_LPS
+    ) -> list[ConeCut]:
         """Add cuts that an LP's solution violates by more than `worth` each, and by about `total`
-        or more together; those that were added."""
+        or more together; those that were added. The search for one takes `most` LPs."""
         separator = self.separator
         if not separator.layers or answer.primal is None or answer.duals is None:
             return []
         wanted = self.formula.wanted(answer.duals, separator.layers)
         try:
-            cuts = separator.cuts(answer.primal, wanted, worth, total)
+            cuts = separator.cuts(answer.primal, wanted, worth, total, most)
         except SolverFailure:  # costs these cuts, not the node
             return []
         return cuts if self.add_cuts(cuts) else []

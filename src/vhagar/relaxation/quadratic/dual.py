@@ -70,7 +70,7 @@ def _evaluated(
     at = known.middle + shift
     right = known.lead_on_pairs + slopes * (on_inputs @ at)
     constant = known.lead_on_inputs @ (known.middle + shift / 2) + box @ known.radius**2
-    factor = _factor(on_inputs, on_pairs, slopes, box)
+    factor = _factor(known, slopes, box)
     if factor is None:
         return None
     pairs = np.zeros((len(slopes), 1))
@@ -81,9 +81,10 @@ def _evaluated(
     value = float(constant + right @ pairs[:, 0] / 2)
     if not np.isfinite(value):
         return None
-    moved = (on_inputs.T @ (slopes[:, None] * pairs)) / (2 * box)[:, None]
+    rows = on_inputs if known.sparse_on_inputs is None else known.sparse_on_inputs
+    moved = (rows.T @ (slopes[:, None] * pairs)) / (2 * box)[:, None]
     moved[:, 0] += shift
-    changes = on_inputs @ moved + on_pairs @ pairs
+    changes = rows @ moved + on_pairs @ pairs
     changes[:, 0] += on_inputs @ known.middle
     slope_facts, squares = pairs * (changes - pairs), moved**2
     return DualEvaluation(
@@ -95,17 +96,36 @@ def _evaluated(
     )
 
 
-def _factor(on_inputs: Array, on_pairs: Array, slopes: Array, box: Array) -> Array | None:
+def _factor(known: Differences, slopes: Array, box: Array) -> Array | None:
     """The Cholesky factor of M with the inputs eliminated; only its lower triangle counts."""
     if not len(slopes):
         return np.zeros((0, 0))
-    from scipy.linalg import blas, lapack
+    from scipy.linalg import lapack
 
     half = slopes / 2
-    scaled = on_inputs * half[:, None] / np.sqrt(box)
-    # The transpose is in Fortran order, which BLAS takes without a copy.
-    squares = blas.dsyrk(-1.0, scaled.T, trans=1, lower=1) if scaled.size else 0.0
-    matrix = squares - half[:, None] * on_pairs
+    matrix = -half[:, None] * known.on_pairs - squares(known, half, box)
     matrix[np.diag_indices(len(slopes))] += slopes
     factor, info = lapack.dpotrf(np.asfortranarray(matrix), lower=1, overwrite_a=1)
     return factor if info == 0 else None
+
+
+def squares(known: Differences, half: Array, box: Array) -> Array:
+    """`H A D^-1 A' H` with the pairs' rows on the inputs; only its lower triangle counts.
+
+    An entry is a sum of one product for each input of two factors of two products each.
+    """
+    rows, scale = known.sparse_on_inputs, 1 / np.sqrt(box)
+    if rows is not None:
+        # The longest step on large images: units see a few pixels each.
+        scaled = rows.copy()
+        scaled.data *= np.repeat(half, np.diff(rows.indptr))
+        scaled.data *= scale[rows.indices]
+        return np.asarray((scaled @ scaled.T).toarray())
+    dense = known.on_inputs * half[:, None]
+    dense *= scale
+    if not dense.size:
+        return np.zeros((len(half), len(half)))
+    from scipy.linalg import blas  # takes long to import
+
+    # The transpose is in Fortran order, which BLAS takes without a copy.
+    return np.asarray(blas.dsyrk(1.0, dense.T, trans=1, lower=1))

@@ -21,6 +21,9 @@ _SMOOTHING = (0.1, 0.3, 1.0, 3.0)
 _GROWTH, _MOST_GROWTHS = 1.2, 80
 # A step may make the bound worse by this factor; one that makes it still worse is halved.
 _WORSE = 1.1
+# The decay rates of Adam's means: short ones, because a step that the matrix does not allow is
+# followed by others from somewhere else. Measured: PERFORMANCE.md, "steps for quadratic bounds".
+_MOMENTUM, _MEMORY = 0.5, 0.8
 # Random vectors for the gradient of the determinant.
 _PROBES = 4
 
@@ -117,7 +120,7 @@ def improve(
     if found is None:
         return None
     best = current = (start, found)
-    adam = Adam()
+    adam = Adam(_MOMENTUM, _MEMORY)
     for step in range(schedule.steps):
         if best[1].value <= 0 or should_stop():
             break

@@ -19,7 +19,7 @@ from vhagar.array_types import Array
 from vhagar.relaxation.interval import HALF_ULP
 from vhagar.relaxation.positive_definite import is_positive_definite
 from vhagar.relaxation.quadratic.differences import Differences
-from vhagar.relaxation.quadratic.dual import Multipliers, evaluate
+from vhagar.relaxation.quadratic.dual import Multipliers, evaluate, squares
 
 # Far more than products lose to underflow; and the multipliers' range, far from overflow.
 _UNDERFLOW, _SMALLEST, _LARGEST = 1e-250, 1e-60, 1e60
@@ -71,12 +71,11 @@ def _enclosed(known: Differences, multipliers: Multipliers) -> tuple[Array, Arra
     right_error = relative * (known.sizes[-1, inputs:] + slopes * (input_sizes @ shift_size))
 
     half = slopes / 2
-    scaled = on_inputs * half[:, None] / np.sqrt(box)
     coupling = half[:, None] * on_pairs
-    lower = np.tril(-(scaled @ scaled.T) - coupling - coupling.T)
+    lower = np.tril(-squares(known, half, box) - coupling - coupling.T)
     lower[np.diag_indices(pairs)] += slopes
     # By Cauchy-Schwarz, sums over the inputs of products of absolute values are at most this.
-    norms = half * np.sqrt((input_sizes**2 / box).sum(axis=1))
+    norms = half * np.sqrt(input_sizes**2 @ (1 / box))
     coupling_size = half[:, None] * pair_sizes
     lower_error = np.outer(norms, norms) + coupling_size + coupling_size.T
     lower_error[np.diag_indices(pairs)] += slopes

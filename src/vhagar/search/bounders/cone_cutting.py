@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from vhagar.relaxation.lp.cone_separation import MOST_LPS
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.search.incumbent import Incumbent
 
@@ -15,6 +16,10 @@ _SHARE = 1.0
 _BESIDE = 4e6
 # Shares of the gap that each cut must cut off, and all cuts of a node together at the least.
 _WORTH, _TOGETHER = 0.01, 0.1
+# The same where nothing is attacked and little is left to gain: the share of the work, the two
+# shares of the gap, and the LPs in the search of one cone.
+# Measured: PERFORMANCE.md, "cuts of single copies".
+_SHARE_LATE, _WORTH_LATE, _TOGETHER_LATE, _MOST_LPS_LATE = 4.0, 0.003, 0.02, 1000
 # Share of what its cost would gain by branching that a round of cuts must gain at its node, if all
 # nodes are of its region: the others gain by it, too.
 # Measured: PERFORMANCE.md, "cone cuts earlier".
@@ -35,10 +40,12 @@ class ConeCutting:
     To lower a bound by k times what one decision gains takes some `2^k` nodes. A round of cuts that
     gains as much is worth that many, and more, because later nodes of the region have the cuts,
     too. So cuts are looked for where they are likely to gain enough for what they cost.
+
+    It is `alone` with the first copy where nothing is attacked.
     """
 
-    def __init__(self, wanted: bool) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: bool, alone: bool = False) -> None:
+        self._wanted, self._alone = wanted, alone
         self._node_work, self._nodes, self._rounds = 0.0, 0, 0
         self._nodes_of: dict[int, int] = {}  # by the numbers of their regions' lists of cuts
         self._decision_gain = 0.0
@@ -57,7 +64,11 @@ class ConeCutting:
             self._decision_gain += _NEWEST * (max(parent - upper, 0.0) - self._decision_gain)
 
     def is_due(
-        self, evaluation: Evaluation, region_model: RegionModel, incumbent: Incumbent
+        self,
+        evaluation: Evaluation,
+        region_model: RegionModel,
+        incumbent: Incumbent,
+        late: bool = False,
     ) -> bool:
         """Whether there may be cuts, and time for them."""
         if not self._wanted or not evaluation.complete:
@@ -66,8 +77,15 @@ class ConeCutting:
             return False
         if not self.has_room(region_model):
             return False
-        separator = region_model.separator
-        return bool(separator.layers) and separator.work <= _SHARE * self._node_work
+        separator, share = region_model.separator, _SHARE_LATE if late else _SHARE
+        return bool(separator.layers) and separator.work <= share * self._node_work
+
+    def is_late(self, upper: float, incumbent: Incumbent) -> bool:
+        """Whether cuts are the best that there is, whatever decisions gain.
+
+        `upper` is a node's bound before its LP, one of the largest.
+        """
+        return self._alone and incumbent.is_near(upper)
 
     @staticmethod
     def has_room(region_model: RegionModel) -> bool:
@@ -78,11 +96,13 @@ class ConeCutting:
         return len(cuts) <= _MOST * region_model.model.model.row_count
 
     def least(
-        self, upper: float, region_model: RegionModel, incumbent: Incumbent
-    ) -> tuple[float, float]:
-        """By how much a solution must violate a cut, and all cuts together."""
+        self, upper: float, region_model: RegionModel, incumbent: Incumbent, late: bool = False
+    ) -> tuple[float, float, int]:
+        """By how much a solution must violate a cut, and all cuts together; LPs for each."""
         gap = max(upper - incumbent.lower, 0.0)
-        return _WORTH * gap, self._enough(gap, region_model)
+        if late:
+            return _WORTH_LATE * gap, _TOGETHER_LATE * gap, _MOST_LPS_LATE
+        return _WORTH * gap, self._enough(gap, region_model), MOST_LPS
 
     def _enough(self, gap: float, region_model: RegionModel) -> float:
         """What cuts must cut off to be worth as many nodes as they cost."""

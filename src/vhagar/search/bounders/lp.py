@@ -13,7 +13,7 @@ from vhagar.relaxation.cone_cuts import ConeCut
 from vhagar.relaxation.lp.region_model import Evaluation, RegionModel
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.result.witness import RestoredCheck
-from vhagar.runtime.deadline import NEVER, Deadline
+from vhagar.runtime.deadline import NEVER, Deadline, OutOfTime
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, CutsFound, Outcome
 from vhagar.search.bounders.cone_cutting import ConeCutting
 from vhagar.search.bounders.splitting import Splitter
@@ -67,7 +67,8 @@ class LpBounder(AbstractBounder):
         self._heuristic = PrimalHeuristic(self._problem, check, self._tell, deadline, plain)
         self._regions = Regions(self._problem, bounds or BoundsCache(), deadline)
         self._brancher = Brancher(next_number, trials=not plain)
-        self._cutting = ConeCutting(wanted=not plain)
+        alone = self._problem.perturbation is None
+        self._cutting = ConeCutting(wanted=not plain, alone=alone)
         self._tightener = SubtreeTightener() if tightens and not plain else None
         self._send = send
         self._found_elsewhere: dict[Region, list[ConeCut]] = {}
@@ -135,10 +136,14 @@ class LpBounder(AbstractBounder):
         # Cuts hold for all pairs of a region, and tightened bounds for some of them alone.
         if region_model.bounds.tightening is not None:
             return found
-        while self._cutting.is_due(evaluation, region_model, incumbent):
+        late = self._cutting.is_late(node.upper, incumbent)
+        while self._cutting.is_due(evaluation, region_model, incumbent, late):
             before = evaluation.upper
-            least = self._cutting.least(before, region_model, incumbent)
-            cuts = region_model.separate(evaluation.answer, *least)
+            least = self._cutting.least(before, region_model, incumbent, late)
+            try:
+                cuts = region_model.separate(evaluation.answer, *least)
+            except OutOfTime:  # the bound without them holds
+                break
             if not cuts:
                 break
             self._send(CutsFound(node.region, cuts))
@@ -206,7 +211,10 @@ class LpBounder(AbstractBounder):
         by_entry = self._splitter.by_entry(node, x, binary=not self._splitter.entries_are_due(node))
         if by_entry is not None:
             return by_entry
-        candidates = state.candidates(evaluation.answer)
+        # With one copy, cuts in the end leave the signs below them no coefficients: all would seem
+        # to gain nothing, whatever they do to the functions that the cuts bound.
+        with_cuts = node.region.target is not None or not incumbent.is_near(evaluation.upper)
+        candidates = state.candidates(evaluation.answer, with_cuts)
         if not candidates:
             return self._settled_by_lp(state, node, evaluation.answer, incumbent)
         return self._brancher.children(state, node, evaluation, candidates, incumbent)

@@ -37,11 +37,11 @@ from vhagar.search.incumbent import Incumbent
 from vhagar.search.node import SLOPE, Node, Region
 
 # Steps at a root.
-_ROOT = Schedule(100, lengths=(0.1, 0.02), barriers=(0.03, 0.003))
+_ROOT = Schedule(100, lengths=(0.1, 0.02), barriers=(0.03, 0.001))
 # Fewer steps where one takes long: the least number, and the multiplications of all factorisations.
 _FEWEST_STEPS, _ROOT_WORK = 40, 3e10
 # Steps at all other nodes, from their parents' multipliers.
-_NODE = Schedule(12, lengths=(0.1, 0.02), barriers=(0.01, 0.001))
+_NODE = Schedule(12, lengths=(0.07, 0.02), barriers=(0.01, 0.0005))
 # A bound this close to what slopes can reach, relatively, is not worth another node.
 _CLOSE = 1e-4
 # Roots that are kept.
@@ -153,7 +153,7 @@ class QuadraticBounder(AbstractBounder):
         """What is known of a piece and a target; None where the bound does not apply."""
         if region not in self._roots:
             self._roots[region] = self._make_root(region)
-        found = self._roots[region]
+        found = self._roots.used(region)
         # Where there is no bound, none can be better than the rest of the search.
         floor = np.inf if found is None else found.floor
         self.floors[region.target] = max(self.floors.get(region.target, floor), floor)
@@ -168,7 +168,7 @@ class QuadraticBounder(AbstractBounder):
         if known is None:
             return None
         self._deadline.check()
-        ascent = ascend(known)
+        ascent = ascend(known, lambda: self._deadline.passed)
         start = starting_multipliers(known, ascent, lambda: self._deadline.passed)
         return _Root(bounds, known, ascent.value, start)
 

@@ -51,8 +51,13 @@ class Scratch:
 
     def copy_to(self, file: IO[bytes]) -> None:
         """Go on in another file, which is empty."""
+        file.seek(0)
         for offset in range(0, self._length, _PIECE):
-            file.write(self.read(offset, min(_PIECE, self._length - offset)))
+            length = min(_PIECE, self._length - offset)
+            content = self.read(offset, length)
+            if len(content) != length:
+                raise OSError("the proofs that are to be copied have become shorter")
+            file.write(content)
         self._file = file
 
     def _count(self, content: bytes) -> None:
@@ -138,7 +143,8 @@ def _begun(path: Path) -> Iterator[IO[bytes]]:
                 f"{path}, where the proofs are to be kept, holds something else; move it away, "
                 "or choose another checkpoint"
             )
-        file.truncate(0)
+        file.seek(0)
+        file.truncate()
         yield file
 
 

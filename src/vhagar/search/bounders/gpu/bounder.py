@@ -15,7 +15,7 @@ from vhagar.relaxation.bounds_cache import BoundsCache, RecentlyUsed
 from vhagar.relaxation.lp.node_bound import NodeBound
 from vhagar.relaxation.proof import Proof, ProofKind
 from vhagar.relaxation.starts import score_size
-from vhagar.runtime.devices import Tensor, in_parts, memory_for, require_torch
+from vhagar.runtime.devices import Tensor, in_parts, memory_errors, memory_for, require_torch
 from vhagar.search.bounders.base import AbstractBounder, Bound, Branched, Outcome
 from vhagar.search.bounders.gpu.messages import Suitable
 from vhagar.search.bounders.gpu.region import GpuRegion
@@ -156,7 +156,6 @@ class GpuBounder(AbstractBounder):
 
     def _states(self, region: GpuRegion) -> States:
         """States for as many nodes as memory allows."""
-        torch = require_torch()
         columns, rows = region.steps.sizes
         bytes_each = 4 * (columns + rows) + region.neurons
         fitting = int(_STATES_SHARE * memory_for(self._device)) // bytes_each
@@ -164,7 +163,7 @@ class GpuBounder(AbstractBounder):
         while True:
             try:
                 return States(capacity, (columns, rows, region.neurons), self._device)
-            except (torch.OutOfMemoryError, MemoryError):
+            except memory_errors():
                 if capacity == 1:
                     raise
                 capacity //= 2
