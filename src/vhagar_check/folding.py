@@ -277,6 +277,10 @@ def _where(reader: Reader, node: Node) -> Constant:
     return np.where(*parts)
 
 
+# Runtimes find in double precision how many numbers a range has; up to here, differences are exact.
+_COUNTED = 2**52
+
+
 def _range(reader: Reader, node: Node) -> Constant:
     node.only()
     numbers = [reader.integers(node, "bounds", k) for k in range(3)]
@@ -286,6 +290,8 @@ def _range(reader: Reader, node: Node) -> Constant:
     if len(types) != 1:
         raise node.refused("counts in whole numbers of different types")
     start, limit, step = (part[0] for part in numbers if part is not None)
+    if max(abs(start), abs(limit), abs(step)) > _COUNTED:
+        raise node.refused("counts with larger numbers than every runtime counts exactly")
     checked(node, (max(1, len(range(start, limit, step))),), reader)
     return np.array(range(start, limit, step), dtype=types.pop())
 

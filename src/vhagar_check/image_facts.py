@@ -97,13 +97,12 @@ class FactsProver:
         self._undecided = [np.flatnonzero(layer == EQUAL) for layer in region.status]
         self._starts = np.cumsum([0, *map(len, self._undecided)])
         self._neurons = int(self._starts[-1])
-        numbers = self._neurons * (piece.domain.size + len(piece.span[0]))
+        self._piece = piece
+        self._along = np.flatnonzero((piece.directions != 0).any(axis=0))
+        self._free = np.flatnonzero(piece.room > 0)
+        numbers = self._neurons * (len(self._along) + len(self._free))
         if self._neurons > MOST_NEURONS or numbers > MOST_COEFFICIENTS:
             raise Rejected("a proof by facts is about more neurons than this checker takes")
-        self._piece = piece
-        along, room = piece.directions, piece.room
-        self._along = np.flatnonzero((along != 0).any(axis=0))
-        self._free = np.flatnonzero(room > 0)
         self._ranges = self._known_ranges()
         self._strays = [self._stray(layer) for layer in range(len(region.status))]
         self._rows = self._neuron_rows()
@@ -130,6 +129,8 @@ class FactsProver:
         moves = np.concatenate([moving[self._along], moving[parameters + self._free]])
         used = moves > 0
         curve, zero, line, above, within = by_neuron.reshape(_FACTS, self._neurons)
+        if (curve + within == 0).any():
+            return float(np.inf)  # the matrix would have a diagonal entry that is not above 0
         multipliers = _Multipliers(curve, zero, line, above, within, moves[used])
         rows, lead = self._rows.of_moves(used), self._lead(alpha, question).of_moves(used)
         total = sum((Fraction(weight) for weight in alpha.tolist()), Fraction(0))

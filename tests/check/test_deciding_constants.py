@@ -145,6 +145,13 @@ ODD: dict[str, list[Any]] = {
         ("Range", [np.float32(2**24), np.float32(2**24 + 4), np.float32(1)], {}),
         ("Sub", [0, one(2**24)], {}), ("Cast", [1], WHOLE), ("Gather", [2, np.array([1])], {}),
     ],
+    **{
+        f"a range up to {limit} in steps of {step}": [
+            ("Range", [np.int64(0), np.int64(limit), np.int64(step)], {}), ("Size", [0], {}),
+            ("Sub", [1, np.array(1)], {}), ("Reshape", [2, np.array([1])], {}),
+        ]
+        for limit, step in ((2**53 + 1, 2**53), (2**60 + 1, 2**60))
+    },
     "a range at the end of 32 bits": [
         ("Range", [np.int32(2**31 - 2), np.int32(2**31 - 1), np.int32(1)], {}),
         ("Add", [0, np.array([3], np.int32)], {}), ("Cast", [1], WHOLE),

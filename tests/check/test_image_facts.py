@@ -359,6 +359,29 @@ def test_without_a_claim_or_without_alpha_nothing_is_proved() -> None:
     assert proves(about, given, 1e9)
 
 
+def test_without_a_curve_or_a_top_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matrix would have a diagonal entry that is not above 0, whatever else there is."""
+    about = region(0)
+    given = numbers(about, 0)
+    assert proves(about, given, 1e6)
+    vector = given.vector.copy()
+    neurons = FactsProver(about)._neurons
+    vector[[0, 4 * neurons]] = 0.0
+    monkeypatch.setattr(module, "_enclosed", _not_needed)
+    question = Question(1, None, 1e6, signed=True)
+    assert FactsProver(about).value(vector, question) == np.inf
+
+
+def _not_needed(*_: object) -> None:
+    raise AssertionError("computed all the same")
+
+
+def test_limits_are_those_of_the_moves_there_are() -> None:
+    """A ball has a parameter for each pixel, but no direction: three of the entries move."""
+    prover = FactsProver(region(0))
+    assert (len(prover._along), len(prover._free)) == (0, 3)
+
+
 def test_a_large_claim_does_not_overflow() -> None:
     about = region(0)
     given = numbers(about, 0)
@@ -405,8 +428,9 @@ def test_what_it_is_not_about_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     pairs = Region(0, quick_bounds(about.bounds.network, ball), about.status)
     with pytest.raises(Rejected, match="no image"):
         FactsProver(pairs)
-    neurons = FactsProver(about)._neurons
-    for name, most in (("MOST_NEURONS", neurons), ("MOST_COEFFICIENTS", 8 * neurons)):
+    prover = FactsProver(about)
+    neurons, moves = prover._neurons, len(prover._along) + len(prover._free)
+    for name, most in (("MOST_NEURONS", neurons), ("MOST_COEFFICIENTS", moves * neurons)):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, most)
             FactsProver(about)

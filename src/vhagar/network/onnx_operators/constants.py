@@ -41,8 +41,9 @@ def constant_of_shape(node: Node) -> Constant:
     return np.full(shape, value.reshape(()))
 
 
-# Below this, single precision finds how many numbers a range has as real numbers do.
-_COUNTED = 2**20
+# Below these, single precision (of floats) and double precision (of whole numbers) find how many
+# numbers a range has as real numbers do.
+_COUNTED, _COUNTED_WHOLE = 2**20, 2**52
 
 
 def value_range(node: Node) -> Constant:
@@ -60,6 +61,8 @@ def value_range(node: Node) -> Constant:
             raise node.refusal("counts in fractions; their rounding decides how many there are")
         if max(abs(start), abs(limit), abs(step)) >= _COUNTED:
             raise node.refusal("counts floats that are too large to be counted exactly")
+    elif max(abs(start), abs(limit), abs(step)) > _COUNTED_WHOLE:
+        raise node.refusal("counts with larger numbers than every runtime counts exactly")
     counted = range(int(start), int(limit), int(step))
     require_modest([len(counted)])
     return np.array(counted, dtype=kinds.pop())
@@ -209,7 +212,7 @@ _CHOOSE = ("Abs", "Max", "Min", "Neg", "Relu", "Where")
 # How far single precision, which errs by 2**-24, never moves a number of size 1.
 _FAR = 2.0**-20
 # Operators that round on the way, or are approximated, so that even a short result may be off.
-_ROUND_INSIDE = ("Exp", "MatMul")
+_ROUND_INSIDE = ("Exp", "MatMul", "Pow")
 
 
 def _rounded_inputs(node: Node) -> set[str]:
