@@ -63,6 +63,7 @@ time; the others: 93 runs on two cores each of sixteen, seven at a time, and 37 
 search by slopes and cuts |
 | [networks that others made](#networks-that-others-made) | two shared cores, load average 10 to \
 14 (acasxu_1_9: 4) | 4c51f73 (acasxu_1_9: d564988, malbeware_linear: 0b27088) | recent |
+| local questions about them | two idle cores | 3bd765d7 | new |
 | [networks of other shapes](#networks-of-other-shapes) | two shared cores, load average 11 to \
 14 (max pooling: 16) | 5b680a6 (max pooling: 716ee50) | recent |
 | [networks of a middle size](#networks-of-a-middle-size) | two shared cores, load average 10 | \
