@@ -376,10 +376,21 @@ def _not_needed(*_: object) -> None:
     raise AssertionError("computed all the same")
 
 
-def test_limits_are_those_of_the_moves_there_are() -> None:
+@pytest.mark.parametrize("kind", ["ball", "parameters"])
+def test_neurons_and_their_moves_are_limited(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ball has a parameter for each pixel, but no direction: three of the entries move."""
-    prover = FactsProver(region(0))
-    assert (len(prover._along), len(prover._free)) == (0, 3)
+    assert (module.MOST_NEURONS, module.MOST_COEFFICIENTS) == (2000, 2**25)
+    about = region(0, kind)
+    prover = FactsProver(about)
+    neurons, along, free = prover._neurons, len(prover._along), len(prover._free)
+    assert (along, free) == ((0, 3) if kind == "ball" else (2, 4))
+    for name, most in (("MOST_NEURONS", neurons), ("MOST_COEFFICIENTS", (along + free) * neurons)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, most)
+            FactsProver(about)
+            patch.setattr(module, name, most - 1)
+            with pytest.raises(Rejected, match="more neurons"):
+                FactsProver(about)
 
 
 def test_a_large_claim_does_not_overflow() -> None:
@@ -428,16 +439,6 @@ def test_what_it_is_not_about_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     pairs = Region(0, quick_bounds(about.bounds.network, ball), about.status)
     with pytest.raises(Rejected, match="no image"):
         FactsProver(pairs)
-    prover = FactsProver(about)
-    neurons, moves = prover._neurons, len(prover._along) + len(prover._free)
-    for name, most in (("MOST_NEURONS", neurons), ("MOST_COEFFICIENTS", moves * neurons)):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, name, most)
-            FactsProver(about)
-            patch.setattr(module, name, most - 1)
-            with pytest.raises(Rejected, match="more neurons"):
-                FactsProver(about)
-    assert (module.MOST_NEURONS, module.MOST_COEFFICIENTS) == (2000, 2**25)
 
 
 def test_the_length_of_a_proof() -> None:
