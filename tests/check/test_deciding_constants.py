@@ -341,3 +341,21 @@ def test_what_is_rounded_may_be_a_weight(tmp_path: Path) -> None:
         assert checkers(data) == (X * value).tolist()
         assert read_onnx(path).forward(X[None])[0].tolist() == (X * value).tolist()
         assert scores(data) == pytest.approx(X * value)
+
+
+def test_ranges_are_counted_up_to_where_differences_are_exact(tmp_path: Path) -> None:
+    def counted(limit: int) -> bytes:
+        return model([
+            ("Range", [np.int64(0), np.int64(limit), np.int64(2**52)], {}), ("Size", [0], {}),
+            ("Sub", [1, np.array(1)], {}), ("Reshape", [2, np.array([1])], {}),
+        ])  # fmt: skip
+
+    path = tmp_path / "model.onnx"
+    path.write_bytes(counted(2**52))
+    assert checkers(counted(2**52)) == pytest.approx(scores(counted(2**52)))
+    assert read_onnx(path).forward(X[None])[0] == pytest.approx(scores(counted(2**52)))
+    path.write_bytes(counted(2**52 + 1))
+    with pytest.raises(Rejected, match="larger numbers"):
+        checkers(counted(2**52 + 1))
+    with pytest.raises(VhagarError, match="larger numbers"):
+        read_onnx(path)

@@ -372,6 +372,14 @@ def test_without_a_curve_or_a_top_nothing_is_computed(monkeypatch: pytest.Monkey
     assert FactsProver(about).value(vector, question) == np.inf
 
 
+@pytest.mark.parametrize(("curve", "within"), [(0.0, 1.0), (1e-3, 0.0), (0.2, 0.2)])
+def test_a_curve_or_a_top_is_enough(curve: float, within: float) -> None:
+    about = region(0)
+    given = numbers(about, 0)
+    given.facts[0, -1], given.facts[4, -1] = curve, within
+    assert proves(about, given, 1e6)
+
+
 def _not_needed(*_: object) -> None:
     raise AssertionError("computed all the same")
 
