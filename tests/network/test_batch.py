@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +276,13 @@ def test_no_constant_takes_the_name_of_another(build: type, save: Callable, numb
     path = save(with_input(b, [4, 12], [4, 3]))
     x = RNG.random((4, 12)).astype(np.float32).astype(float)
     np.testing.assert_allclose(read_onnx(path).forward(x), runtime(path, x), rtol=1e-5, atol=1e-5)
+
+
+def test_names_that_are_no_text_are_in_no_constants_way(build: type, save: Callable) -> None:
+    b = build((12,)).add("Reshape", [4, 12]).add("MatMul", WIDE)
+    b.nodes[-1].output[0] = "hidden"
+    b.last = "hidden"
+    path = save(with_input(b.add("Relu").add("MatMul", NARROW), [4, 12], [4, 3]))
+    path.write_bytes(path.read_bytes().replace(b"hidden", b"h\xff\xfeden"))
+    with suppress(VhagarError):  # a refusal is as good, as long as it is said in words
+        assert read_onnx(path).classes == 3

@@ -59,7 +59,8 @@ def unused(graph: Any, name: str) -> str:
     used = {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
     for node in graph.node:
         used.update((*node.input, *node.output))
-    while any(one.startswith(name) for one in used):
+    texts = [one for one in used if isinstance(one, str)]  # what is no UTF-8 comes as bytes
+    while any(one.startswith(name) for one in texts):
         name += "_"
     return name
 
