@@ -22,3 +22,12 @@ def dense_network(*widths: int, seed: int, single: bool = True) -> Network:
             weight, bias = (part.astype(np.float32).astype(float) for part in (weight, bias))
         layers += [Affine(weight, bias, (into,) if layers else IMAGE, (out,)), Relu((out,))]
     return Network(tuple(layers[:-1]), IMAGE)
+
+
+def flat_network(rng: np.random.Generator) -> Network:
+    """Twelve inputs, two layers of twenty neurons and three scores, in double precision."""
+    layers: list[Affine | Relu] = []
+    for into, out in pairwise((12, 20, 20, 3)):
+        weight = rng.normal(size=(out, into)) / np.sqrt(into)
+        layers += [Affine(weight, rng.normal(size=out) / 4, (into,), (out,)), Relu((out,))]
+    return Network(tuple(layers[:-1]), (12,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from fractions import Fraction
@@ -20,12 +19,13 @@ from vhagar.local.problem import LocalProblem
 from vhagar.local.quadratic_proof import FactsProof, QuadraticBounds, are_possible
 from vhagar.local.result import LocalResult, LocalVerdict
 from vhagar.local.run import verify_local
-from vhagar.network import Affine, Network, Relu, onnx_bytes, read_onnx, write_onnx
+from vhagar.network import Network, onnx_bytes, read_onnx, write_onnx
 from vhagar.relaxation.proof import ProofKind
 from vhagar_check import Rejected, check
 from vhagar_check.container import scan, split_json, unpack
 from vhagar_check.image_facts import FactsProver
 
+from ..networks import flat_network
 from ..oracle.exact import exact_confidence_in
 from ..oracle.local_cases import AnyCase, local_cases
 from ..oracle.test_local import local_problem
@@ -50,13 +50,7 @@ def facts_soon(patch: pytest.MonkeyPatch) -> None:
 
 
 def model(seed: int) -> Network:
-    rng, sizes = np.random.default_rng(seed), (12, 20, 20, 3)
-    layers: list[Affine | Relu] = []
-    for k, (into, out) in enumerate(itertools.pairwise(sizes)):
-        weight = rng.normal(size=(out, into)) / np.sqrt(into)
-        layers += [Affine(weight, rng.normal(size=out) / 4, (into,), (out,))]
-        layers += [Relu((out,))] if k < 2 else []
-    return Network(tuple(layers), (12,))
+    return flat_network(np.random.default_rng(seed))
 
 
 def certified(folder: Path, seed: int = 0, epsilon: float = 0.1) -> tuple[LocalResult, Path, Path]:
@@ -102,12 +96,18 @@ def test_each_target_has_its_own_facts(tmp_path: Path) -> None:
     assert max(verdict.uppers.values()) < 0
 
 
+def written(problem: LocalProblem, folder: Path) -> tuple[Path, Path]:
+    """The problem's model as a file, and where its certificate is to be."""
+    file = folder / "model.onnx"
+    write_onnx(problem.everywhere.network, file)
+    return file, folder / "proof.cert"
+
+
 def test_what_is_proved_is_true(case: AnyCase, tmp_path: Path) -> None:
     problem = local_problem(case)
     if problem is None:
         return
-    file, proof = tmp_path / "model.onnx", tmp_path / "proof.cert"
-    write_onnx(problem.everywhere.network, file)
+    file, proof = written(problem, tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         facts_soon(patch)
         patch.setattr(piece_search, "_FEW_PARAMETERS", 0)
@@ -150,8 +150,7 @@ def test_facts_prove_nothing_below_the_truth(case: AnyCase, tmp_path: Path) -> N
     problem = local_problem(case)
     if problem is None:
         return
-    file, proof = tmp_path / "model.onnx", tmp_path / "proof.cert"
-    write_onnx(problem.everywhere.network, file)
+    file, proof = written(problem, tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         facts_everywhere(patch)
         patch.setattr(piece_search, "_FEW_PARAMETERS", 0)

@@ -40,6 +40,7 @@ from vhagar.local.quadratic_proof import (
 from vhagar.local.versions import Versions
 from vhagar.network import Affine, Network, Relu
 
+from ..networks import flat_network
 from ..oracle.exact import rational_forward, rationals
 from .test_compact import compact_of
 
@@ -334,13 +335,8 @@ def test_no_proof_is_tried_once_the_time_is_over(
 
 def begun(seed: int, epsilon: float, record: bool) -> tuple[PieceSearch, float]:
     """A search up to its optimised ranges, and the best lead of any target that was sampled."""
-    rng, sizes = np.random.default_rng(seed), (12, 20, 20, 3)
-    layers: list[Affine | Relu] = []
-    for k, (into, out) in enumerate(itertools.pairwise(sizes)):
-        weight = rng.normal(size=(out, into)) / np.sqrt(into)
-        layers += [Affine(weight, rng.normal(size=out) / 4, (into,), (out,))]
-        layers += [Relu((out,))] if k < 2 else []
-    net = Network(tuple(layers), (12,))
+    rng = np.random.default_rng(seed)
+    net = flat_network(rng)
     problem = LocalProblem(net, perturbation=f"linf({epsilon})", image=np.full(12, 0.5))
     (piece,), source = problem.everywhere.pieces, problem.everywhere.source
     targets = problem.everywhere.targets

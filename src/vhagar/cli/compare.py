@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vhagar.cli import gate, groups, sweep, types
+from vhagar.cli import gate, groups, sweep
 from vhagar.cli.conventions import add_conventions
 from vhagar.errors import InvalidInput
 
@@ -53,14 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     gate.add_gate(parser, '"not-worse" or "coverage>=0.6", of B')
     sweep.add_questions(parser.add_argument_group("what is asked of two models"), network=False)
     add_conventions(parser, two=True)
-    add("--jobs", type=types.whole, metavar="N", help="problems at a time (default: one per core)")
-    add(
-        "--workers",
-        type=types.whole,
-        default=1,
-        metavar="N",
-        help="processes per problem (default: 1)",
-    )
+    groups.add_jobs(parser)
     groups.add_seed(parser)
 
 

@@ -252,6 +252,13 @@ def add_seed(parser: Any) -> None:
     )
 
 
+def add_jobs(parser: Any) -> None:
+    """Add how many problems there are at a time, and how many processes each has."""
+    add = parser.add_argument
+    add("--jobs", type=whole, metavar="N", help="problems at a time (default: one per core)")
+    add("--workers", type=whole, default=1, metavar="N", help="processes per problem (default: 1)")
+
+
 def add_input_range(parser: Any, domain: bool = True) -> None:
     """Add the interval of every input entry and, with `domain`, which of these inputs count."""
     parser.add_argument(

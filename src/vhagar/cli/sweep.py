@@ -96,14 +96,7 @@ def add_questions(group: Any, network: bool = True) -> None:
 
 def _add_work(group: Any) -> None:
     add = group.add_argument
-    add("--jobs", type=types.whole, metavar="N", help="problems at a time (default: one per core)")
-    add(
-        "--workers",
-        type=types.whole,
-        default=1,
-        metavar="N",
-        help="processes per problem (default: 1)",
-    )
+    groups.add_jobs(group)
     groups.add_executor(group)
     add("--gpus", type=types.number, default=0.0, metavar="N", help="GPUs per problem, with Ray")
     add(
